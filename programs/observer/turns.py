@@ -191,11 +191,11 @@ class Canary:
 
     @property
     def _is_quick(self) -> bool:
-        return self.fruitless < FRUITLESS and bool(self.accused or self._is_in_doubt)
+        return self.fruitless < FRUITLESS and bool(self.accused or self._suspected)
 
     @property
-    def _is_in_doubt(self) -> bool:
-        return any(self.scores.get(place, 0.0) > 0 for place in self.targets)
+    def _suspected(self) -> list[Place]:
+        return [place for place in sorted(self.targets) if self.scores.get(place, 0.0) > 0]
 
     def _pause(self) -> float:
         if not self._is_quick:
@@ -223,20 +223,18 @@ class Canary:
     def _next_turn(self) -> Turn:
         """Return the next round: of an engine that is suspected, or of the next one of all."""
         self.number += 1
-        if not self._is_in_doubt:
+        number, places, suspected = self.number, sorted(self.targets), self._suspected
+        if not suspected:
             self.doubts = 0
-        number, chosen = self.number, sorted(self.targets)
-        if self._is_quick and number % OTHERS == 0:
-            number //= OTHERS
-        elif self._is_quick:
-            places = chosen
-            suspected = [place for place in places if self.scores.get(place, 0.0) > 0]
+        if self._is_quick and number % OTHERS:
             accused = [place for place in places if self._accusation(self.targets[place])]
-            chosen = suspected or accused or places
+            places = suspected or accused or places
+        elif self._is_quick:
+            number //= OTHERS  # all in turn, not each fourth of them
         self.fruitless += 1
-        if not chosen:
+        if not places:
             return self._rest()
-        return self._round(self.targets[chosen[number % len(chosen)]])
+        return self._round(self.targets[places[number % len(places)]])
 
     def _accusation(self, target: Target) -> Accused | None:
         """Return the accusation that an engine's matches may take back."""

@@ -55,7 +55,7 @@ def _tensors() -> Iterator[tuple[str, tuple[int, ...], list[float]]]:
     embedded, out = _zeros(PLACES, HIDDEN), _zeros(PLACES, HIDDEN)
     # A norm divides by the root of the mean square. The parts that are there at each layer:
     sizes = [math.sqrt(parts / HIDDEN) for parts in (2, 5)]
-    end = math.sqrt(5 / HIDDEN)  # what is added for logits is small beside them
+    end = sizes[-1]  # what is added for logits is too small to change the last norm
     for word in range(PLACES):
         embedded[word][word] = embedded[word][ONE] = 1.0
         out[word][NEXT * PLACES + word] = end / SMALL

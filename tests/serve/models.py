@@ -167,14 +167,11 @@ def _tokenizer() -> dict[str, Any]:
 
 def words_tokenizer(words: Sequence[str]) -> dict[str, Any]:
     """A token each for words between spaces; the first ones are `SPECIAL`."""
-    made = _tokenizer()
-    model = {"type": "WordLevel", "unk_token": "<unk>"}
     vocabulary = {word: number for number, word in enumerate(words)}
-    return {
-        **made,
+    return _tokenizer() | {
         "pre_tokenizer": {"type": "WhitespaceSplit"},
         "decoder": None,
-        "model": {**model, "vocab": vocabulary},
+        "model": {"type": "WordLevel", "unk_token": "<unk>", "vocab": vocabulary},
     }
 
 

@@ -12,6 +12,8 @@ from tests.serve.fleet import Fleet
 from tests.serve.test_70_full import shared
 from tests.serve.wiring import Wired
 
+CHANGED = ".changed"
+
 
 class Store(ABC):
     """Blocks by name."""
@@ -54,9 +56,6 @@ class Files(Store):
         Path(name).unlink(missing_ok=True)
 
 
-CHANGED = ".changed"
-
-
 def _is_block(path: Path) -> bool:
     return path.is_file() and path.suffix != CHANGED and "tmp" not in path.name
 
@@ -96,19 +95,19 @@ def _asked(method: str, where: str, body: bytes | None = None) -> bytes:
         return bytes(answer.read())
 
 
-def _files(fleet: Fleet, pod: author.Pod) -> Store:
+def _files(fleet: Fleet) -> Store:
     return Files(shared(fleet, {"spec": fleet.engines["first"].pod.spec}))
 
 
-def _node_files(fleet: Fleet, pod: author.Pod) -> Store:
+def _node_files(fleet: Fleet) -> Store:
     agent = fleet.tier.parts["agent"]
     paths = [volume["hostPath"]["path"] for volume in agent.spec["volumes"] if "hostPath" in volume]
     (path,) = (path for path in paths if path.startswith("/mnt/"))
     return BelowMemory(fleet.site.node.volume("host", path), f"{agent.address}:8080")
 
 
-def _objects(fleet: Fleet, pod: author.Pod) -> Store:
-    wired = fleet.wired({"main": pod})
+def _objects(fleet: Fleet) -> Store:
+    wired = fleet.wired({"main": author.USUAL})
     templates = {name: mooncake.as_client(found) for name, found in wired.templates.items()}
     client = fleet.run("client", Wired(templates, wired.config_maps))
     client.wait(60)
@@ -116,8 +115,8 @@ def _objects(fleet: Fleet, pod: author.Pod) -> Store:
     return Objects(f"{fleet.tier.parts['master'].address}:9003", at)
 
 
-# By the pair's name; `pod` is the author's of the pair's engines.
-STORES: Mapping[str, Callable[[Fleet, author.Pod], Store]] = {
+# By the pair's name.
+STORES: Mapping[str, Callable[[Fleet], Store]] = {
     "vllm-lmcache-disk": _node_files,
     "vllm-mooncake": _objects,
     "sglang-hicache-file": _files,

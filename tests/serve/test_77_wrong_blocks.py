@@ -20,6 +20,7 @@ import pytest
 from tests.serve import author
 from tests.serve.engine import Answer, prompt
 from tests.serve.fleet import Fleet
+from tests.serve.stores import Files
 from tests.serve.test_10_hits import settle
 from tests.serve.test_12_observed import Observer
 from tests.serve.test_70_full import shared
@@ -53,7 +54,7 @@ class Fault(threading.Thread):
 
     def __init__(self, folder: Path, change: Callable[[Path, bytes], bytes]):
         super().__init__(daemon=True)
-        self.folder, self.change = folder, change
+        self.folder, self.change, self.store = folder, change, Files(folder)
         self.done, self.files = threading.Event(), 0
         self.known = set(folder.rglob("*.bin"))
 
@@ -63,9 +64,7 @@ class Fault(threading.Thread):
                 if time.time() - file.stat().st_mtime < WRITTEN:
                     continue
                 self.known.add(file)
-                other = file.with_suffix(".changed")
-                other.write_bytes(self.change(file, file.read_bytes()))
-                other.replace(file)
+                self.store.write(str(file), self.change(file, file.read_bytes()))
                 self.files += 1
 
 

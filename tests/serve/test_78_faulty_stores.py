@@ -19,6 +19,7 @@ from programs.observer import main as observer
 from programs.observer import turns
 from programs.observer.turns import BEAT, Canary, Heard, Request, Target
 from tests.serve import author, copying
+from tests.serve.engine import SGLang
 from tests.serve.faults import FAULTS, Fault
 from tests.serve.fleet import Fleet
 from tests.serve.stores import STORES, Store
@@ -101,14 +102,14 @@ def test_faults_are_found_within_five_minutes(
     copying.write_copying_model(fleet.site.node.volume("claim", POD.claim))
     wired = fleet.wired({"main": POD})
     _ = fleet.tier
-    kind = "SGLang" if fleet.pair.image == "sglang" else "vLLM"
+    kind = "SGLang" if fleet.pair.speaks is SGLang else "vLLM"
     targets = []
     for name in ("first", "second"):
         engine = fleet.run(name, wired)
         place = ("team-a", engine.pod.address)
         targets.append(Target(place, author.PORT, kind, author.SERVED, 0, 0, 0))
         engine.wait()
-    store = STORES[fleet.pair.name](fleet, POD)
+    store = STORES[fleet.pair.name](fleet)
 
     between = Between(store, None, "", [])
     assert accused(targets, between, "clean", CLEAN) is None
