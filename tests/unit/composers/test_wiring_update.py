@@ -208,6 +208,21 @@ def test_consumer_moves_until_the_provider_has_applied_its_new_wiring() -> None:
     assert world.whose_turn() == ["ModelReplica/team-a/a"]
 
 
+def test_consumer_moves_while_an_old_pod_is_the_ready_one() -> None:
+    """A surge keeps the Deployment available: its Object is Ready before any new pod is."""
+    world = settled(update="Rolling")
+    world.spec |= EDIT
+    for name in NAMES:
+        world.consume(name)
+    world.offload()
+    world.consume("a")
+    pods = {"replicas": 2, "updatedReplicas": 1, "readyReplicas": 1}
+    world.observed["a"][KEY]["status"]["atProvider"]["manifest"]["status"] = pods
+    got = world.consume("a")
+    usage = next(it for key, it in got.desired.items() if key.startswith("usage-tier"))
+    assert usage["metadata"]["annotations"][PROGRESS] == "Moving"
+
+
 def test_consumer_of_a_closed_namespace_holds_up_nobody() -> None:
     """It can never move: a roll that waits for it would not end."""
     world = settled(update="Rolling")
