@@ -159,23 +159,7 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         self, call: Call, req: fnv1.RunFunctionRequest, counted: Counted, gone: Event | None = None
     ) -> fnv1.RunFunctionResponse:
         try:
-            step_input = read_input(call)
-            counted.composer, composer = _dispatch(call, step_input)
-            with budget.of_call(gone):
-                answer = composer(call, step_input, self.backends)
-            _keep_taken(call, answer)
-            answer.asks_for_more = call.lacks(answer.requirements)
-            if answer.ttl == TTL_WITH_REQUIREMENTS and call.is_watched(answer.requirements):
-                answer.ttl = TTL_WATCHED
-            if call.is_unresponsive:
-                answer.ttl = min(answer.ttl, TTL_UNRESPONSIVE)
-            counted.refusals = tuple(answer.refusals)
-            for text in answer.bugs:
-                self.log.error("A workload failed", composite=call.name, traceback=text)
-            counted.outcome = "fatal" if answer.fatal else "bug" if answer.bugs else "ok"
-            if self.verbose:
-                self.log.debug("Answered", composer=counted.composer, **_decided(call, answer))
-            return response.write(req, answer)
+            return response.write(req, self._answer(call, counted, gone))
         except BadInput as bad:
             counted.outcome = "fatal"
             return response.fatal(req, str(bad))
@@ -197,6 +181,25 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
             )
         finally:
             structs.settle()
+
+    def _answer(self, call: Call, counted: Counted, gone: Event | None = None) -> Answer:
+        step_input = read_input(call)
+        counted.composer, composer = _dispatch(call, step_input)
+        with budget.of_call(gone):
+            answer = composer(call, step_input, self.backends)
+        _keep_taken(call, answer)
+        answer.asks_for_more = call.lacks(answer.requirements)
+        if answer.ttl == TTL_WITH_REQUIREMENTS and call.is_watched(answer.requirements):
+            answer.ttl = TTL_WATCHED
+        if call.is_unresponsive:
+            answer.ttl = min(answer.ttl, TTL_UNRESPONSIVE)
+        counted.refusals = tuple(answer.refusals)
+        for text in answer.bugs:
+            self.log.error("A workload failed", composite=call.name, traceback=text)
+        counted.outcome = "fatal" if answer.fatal else "bug" if answer.bugs else "ok"
+        if self.verbose:
+            self.log.debug("Answered", composer=counted.composer, **_decided(call, answer))
+        return answer
 
 
 def _keep_taken(call: Call, answer: Answer) -> None:

@@ -6,6 +6,7 @@ printed, with the command that plays it again.
 """
 
 import argparse
+import gc
 import sys
 import time
 import traceback
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     options.add_argument("--play", metavar="FILE", help="play the acts of a file")
     given = options.parse_args(arguments)
     function = Function(given.checked)
+    gc.disable()  # what is remembered has few cycles, and grows to millions of objects
     if given.play:
         with open(given.play) as file:
             acts = [Act.parse(line.strip()) for line in file if line.strip()]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from function.kube import naming
+from tests.world.call import Asked
 from tests.world.function import Document, Function, Reply, Selector
 from tests.world.plane import FINALIZERS, IN_USE, Key, Store, View, controller, is_deleted, key_of
 from tests.world.provider import conditions_with
@@ -191,15 +192,8 @@ class Core:
         wanted, context = seeded, b""
         found = {each.name: self._select(each) for each in seeded}
         for _ in range(_MAX_CALLS):
-            reply = self.function.ask(
-                it,
-                observed,
-                found,
-                earlier.desired,
-                earlier.step_input,
-                context,
-                restarted=self.cold > 0,
-            )
+            asked = Asked(it, observed, found, earlier.desired, earlier.step_input, context)
+            reply = self.function.ask(asked, restarted=self.cold > 0)
             self.cold = max(0, self.cold - 1)
             if reply.fatal or reply.requirements == wanted:
                 self.required[key] = reply.requirements
@@ -210,7 +204,7 @@ class Core:
         raise AssertionError(f"the requirements of {key} do not settle")
 
     def _select(self, selector: Selector) -> list[Document]:
-        found = [d for d in self.view.documents.values() if selector.matches(d)]
+        found = [d for d in self.view.kinds[selector.kind].values() if selector.matches(d)]
         return sorted(found, key=lambda document: key_of(document)[1:])
 
     # Its writes ----------------------------------------------------------------------------------
@@ -243,7 +237,7 @@ class Core:
             return {**live, "spec": {**live["spec"], "crossplane": machinery}}
 
         uid = it["metadata"]["uid"]
-        after = self.function.derived(made, "refs", live, uid, reply.bytes)
+        after = self.function.derived(made, "refs", live, uid, reply.number)
         self.store.put(after)
         return after is not live
 
@@ -294,7 +288,7 @@ class Core:
             return {**live, "status": {**kept, "conditions": conditions}}
 
         generation = it["metadata"]["generation"]
-        parts = ("status", live, reply.bytes, str(ready), synced, deaf, now[1], generation)
+        parts = ("status", live, reply.number, str(ready), synced, deaf, now[1], generation)
         after = self.function.derived(made, *parts)
         self.store.put(after)
         self.answered(key, live, after, reply, wish)

@@ -1,27 +1,36 @@
 """The real function behind core, its answers remembered by request.
 
 Documents of a world are never changed in place and equal ones are one object, so that a request is
-known by the identities of its documents: ten thousand histories ask few questions twice.
+known by the identities of its documents: ten thousand histories ask few questions twice. A new
+request is answered from these documents themselves; a share goes through protobuf, as core asks,
+and must have the same answer.
 """
 
-import json
+import gc
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+import orjson
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from google.protobuf import struct_pb2 as structpb
 
-from function.edge import structs
+from function.edge import response, structs
 from function.edge.replies import Counted
 from function.edge.request import Call
 from function.fn import FunctionRunner
-from tests.unit.composers.plane import restart
+from function.names import CONTEXT_ASKED
+from tests.unit.composers.plane import new_process, restart
+from tests.world.call import ASKED, Asked, Memory, PlainCall
 
 Document = dict[str, Any]
 
-_MOST = 60_000  # documents and answers in memory
+_said = cache(response._said)
+_READY = {None: "UNSPECIFIED", True: "TRUE", False: "FALSE"}
+_MOST = 500_000  # documents and answers in memory: some 3 GB
 
 
 @dataclass(frozen=True)
@@ -35,9 +44,8 @@ class Selector:
     labels: tuple[tuple[str, str], ...]
 
     def matches(self, document: Document) -> bool:
+        """Whether it selects a document of its kind."""
         metadata = document["metadata"]
-        if document["kind"] != self.kind:
-            return False
         if self.namespace is not None and self.namespace != metadata.get("namespace", ""):
             return False
         if self.resource:
@@ -48,7 +56,7 @@ class Selector:
 
 @dataclass(frozen=True)
 class Reply:
-    """A response as core reads it. `bytes`: canonical, to compare two of one request."""
+    """A response as core reads it. `number`: what the function of this world knows it by."""
 
     desired: dict[str, tuple[Document, str]]
     conditions: tuple[tuple[str, str, str, str], ...]
@@ -58,7 +66,7 @@ class Reply:
     requirements: tuple[Selector, ...]
     fatal: str
     context: bytes
-    bytes: bytes
+    number: int = field(default=0, compare=False)
 
 
 class Function:
@@ -79,9 +87,10 @@ class Function:
         self.forget()
 
     def forget(self) -> None:
-        self._interned: dict[str, Document] = {}
+        self._interned: dict[bytes, Document] = {}
         self._seen: dict[int, tuple[Document, Document]] = {}
-        self._structs: dict[int, structpb.Struct] = {}
+        self._known = Memory()
+        restart()  # what was derived from the documents goes with them
         self._replies: dict[tuple[Any, ...], tuple[float, Reply]] = {}
         self._derived: dict[tuple[Any, ...], Any] = {}
 
@@ -89,14 +98,24 @@ class Function:
         """Before a history: keep the memory within its bounds."""
         if max(map(len, (self._seen, self._replies, self._derived))) > _MOST:
             self.forget()
+            gc.collect()
 
     def intern(self, document: Document) -> Document:
         """Return the one object of this content."""
         seen = self._seen.get(id(document))
         if seen is None:  # both stay alive: an identity is not used again
-            one = self._interned.setdefault(json.dumps(document, sort_keys=True), document)
+            one = self._interned.setdefault(_text(document), document)
             seen = self._seen[id(document)] = (document, one)
         return seen[1]
+
+    def _made(self, document: Mapping[str, Any]) -> Document:
+        """Return the one object of what the function made, as core would read it."""
+        text = _text(document)
+        one = self._interned.get(text)
+        if one is None:
+            one = self._interned[text] = orjson.loads(text)
+            self._seen[id(one)] = (one, one)
+        return one
 
     def derived(self, make: Any, *parts: Any) -> Document:
         """Return `make()`, remembered by `parts`: interned documents (by identity) and texts."""
@@ -109,24 +128,14 @@ class Function:
         document: Document = found[0]
         return document
 
-    def ask(
-        self,
-        composite: Document,
-        observed: Mapping[str, Document],
-        required: Mapping[str, Sequence[Document]],
-        desired: Mapping[str, Document],
-        step_input: Document | None,
-        context: bytes = b"",
-        *,
-        restarted: bool = False,
-    ) -> Reply:
+    def ask(self, asked: Asked, *, restarted: bool = False) -> Reply:
         """Answer one call. `restarted`: by a new process, whatever is remembered here."""
         key = (
-            id(composite),
-            tuple((k, id(v)) for k, v in sorted(observed.items())),
-            tuple((k, tuple(map(id, v))) for k, v in sorted(required.items())),
-            tuple((k, id(v)) for k, v in sorted(desired.items())),
-            context,
+            id(asked.composite),
+            tuple((k, id(v)) for k, v in sorted(asked.observed.items())),
+            tuple((k, tuple(map(id, v))) for k, v in sorted(asked.required.items())),
+            tuple((k, id(v)) for k, v in sorted(asked.desired.items())),
+            asked.context,
         )
         self.answered += 1
         known = self._replies.get(key)
@@ -134,42 +143,70 @@ class Function:
             known = None  # it was valid until then
         if known is not None and not restarted and self._luck.random() >= self.checked:
             return known[1]
-        if known is not None or restarted:
-            restart()
+        self.calls += 1
+        if known is not None:
+            with new_process():
+                again = self._as_core(asked)
+            assert again == known[1], "the same request has two answers"
+            return known[1]
+        with new_process() if restarted else nullcontext():
+            until, reply = self._plainly(asked)
+        self._replies[key] = (until, reply)
+        return reply
+
+    def _plainly(self, asked: Asked) -> tuple[float, Reply]:
+        """Answer from the documents themselves, and say until when that answers."""
+        call = PlainCall(asked, self._known, self.now)
+        answer = self.runner._answer(call, Counted())
+        structs.settle()
+        found = {key: (document, "UNSPECIFIED") for key, document in asked.desired.items()}
+        for key, composed in answer.resources.items():
+            found[key] = (self._made(composed.manifest), _READY[composed.ready])
+        for key, manifest in answer.patched.items():
+            found[key] = (self._made(manifest), found[key][1])
+        for key in answer.removed:
+            found.pop(key, None)
+        reply = Reply(
+            desired=dict(sorted(found.items())),
+            conditions=tuple(
+                (c.type, c.status, str(c.reason), _said(c.message)) for c in answer.conditions
+            ),
+            status=self._made(answer.status),
+            ready=_READY[answer.ready],
+            ttl=answer.ttl,
+            requirements=tuple(
+                Selector(name, it.kind, it.namespace, it.name, tuple(sorted(it.labels.items())))
+                for name, it in sorted(answer.requirements.items())
+            ),
+            fatal=_said(answer.fatal),
+            context=ASKED if answer.asks_for_more else asked.context,
+            number=self.calls,
+        )
+        return call.valid_until, reply
+
+    def _as_core(self, asked: Asked) -> Reply:
+        """Answer a request of protobuf, as a call of core does."""
         request = fnv1.RunFunctionRequest()
-        request.observed.composite.resource.CopyFrom(self._struct(composite))
-        request.context.MergeFromString(context)
-        if step_input is not None:
-            request.input.CopyFrom(self._struct(step_input))
-        for name, document in observed.items():
-            request.observed.resources[name].resource.CopyFrom(self._struct(document))
-        for name, document in desired.items():
-            request.desired.resources[name].resource.CopyFrom(self._struct(document))
-        for name, documents in required.items():
+        request.observed.composite.resource.CopyFrom(_struct(asked.composite))
+        if asked.context:
+            request.context.fields[CONTEXT_ASKED].bool_value = True
+        if asked.step_input is not None:
+            request.input.CopyFrom(_struct(asked.step_input))
+        for name, document in asked.observed.items():
+            request.observed.resources[name].resource.CopyFrom(_struct(document))
+        for name, document in asked.desired.items():
+            request.desired.resources[name].resource.CopyFrom(_struct(document))
+        for name, documents in asked.required.items():
             items = request.required_resources[name]
             items.SetInParent()
             for document in documents:
-                items.items.add().resource.CopyFrom(self._struct(document))
-        self.calls += 1
-        call = Call(request, self.now)
-        reply = self._read(self.runner._run(call, request, Counted()))
-        if known is not None:
-            assert reply.bytes == known[1].bytes, "the same request has two answers"
-            return known[1]
-        self._replies[key] = (call.valid_until, reply)
-        return reply
+                items.items.add().resource.CopyFrom(_struct(document))
+        return self._read(self.runner._run(Call(request, self.now), request, Counted()))
 
-    def _struct(self, document: Document) -> structpb.Struct:
-        found = self._structs.get(id(document))
-        if found is None:
-            found = structpb.Struct.FromString(structs.encode(document))
-            self._structs[id(document)] = found
-        return found
-
-    def _read(self, response: fnv1.RunFunctionResponse) -> Reply:
-        resources = response.desired.resources
-        fatal = [r.message for r in response.results if r.severity == fnv1.SEVERITY_FATAL]
-        composite = structs.decode(response.desired.composite.resource)
+    def _read(self, answered: fnv1.RunFunctionResponse) -> Reply:
+        resources = answered.desired.resources
+        fatal = [r.message for r in answered.results if r.severity == fnv1.SEVERITY_FATAL]
+        composite = structs.decode(answered.desired.composite.resource)
         return Reply(
             desired={
                 key: (
@@ -180,19 +217,26 @@ class Function:
             },
             conditions=tuple(
                 (c.type, fnv1.Status.Name(c.status)[17:].title(), c.reason, c.message)
-                for c in response.conditions
+                for c in answered.conditions
             ),
             status=self.intern(composite.get("status", {})),
-            ready=fnv1.Ready.Name(response.desired.composite.ready)[6:],
-            ttl=response.meta.ttl.seconds,
+            ready=fnv1.Ready.Name(answered.desired.composite.ready)[6:],
+            ttl=answered.meta.ttl.seconds,
             requirements=tuple(
                 _selector(name, selector)
-                for name, selector in sorted(response.requirements.resources.items())
+                for name, selector in sorted(answered.requirements.resources.items())
             ),
             fatal="; ".join(fatal),
-            context=response.context.SerializeToString(deterministic=True),
-            bytes=response.SerializeToString(deterministic=True),
+            context=ASKED if CONTEXT_ASKED in answered.context.fields else b"",
         )
+
+
+def _text(document: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+
+
+def _struct(document: Document) -> structpb.Struct:
+    return structpb.Struct.FromString(structs.encode(document))
 
 
 def _selector(name: str, given: fnv1.ResourceSelector) -> Selector:

@@ -6,7 +6,7 @@ Kubernetes: finalizers, owners, in the background or in the foreground. Crosspla
 the deletion of what a Usage is `of`, once its controller has labelled that.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +57,7 @@ class View:
     def __init__(self, name: str, told: Callable[[Key, Document | None, Document | None], None]):
         self.name = name
         self.documents: dict[Key, Document] = {}
+        self.kinds: dict[str, dict[Key, Document]] = defaultdict(dict)
         self.pending: dict[str, deque[tuple[Key, Document | None]]] = {}
         self.lags = False
         self.told = told
@@ -68,8 +69,9 @@ class View:
         before = self.documents.get(key)
         if document is None:
             self.documents.pop(key, None)
+            self.kinds[key[0]].pop(key, None)
         else:
-            self.documents[key] = document
+            self.documents[key] = self.kinds[key[0]][key] = document
         self.told(key, before, document)
 
     def deliver(self, kind: str) -> bool:
