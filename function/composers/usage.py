@@ -282,10 +282,13 @@ def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any
     return _document(spec, {"labels": labels, "annotations": annotations})
 
 
-def observed(call: Call, models: Container[str], by: UsageOwner) -> dict[str, dict[str, Any]]:
+def observed(
+    call: Call, models: Container[str], by: UsageOwner, progress: str = ""
+) -> dict[str, dict[str, Any]]:
     """Return the observed Usages of these model strings, as the consumer composes them now.
 
-    `by`: what owns the tier now; a release before this one wrote the consumer itself.
+    `by`: what owns the tier now; a release before this one wrote the consumer itself. `progress`:
+    how far the consumer is with the tier's wiring.
     """
     found = {}
     for key in _composed_before(call):
@@ -294,6 +297,8 @@ def observed(call: Call, models: Container[str], by: UsageOwner) -> dict[str, di
         }
         if any(model in models for model in marked):
             found[key] = _recomposed(call, key, by)
+            if progress:
+                found[key]["metadata"]["annotations"][names.ANNOTATION_PROGRESS] = progress
     return found
 
 
@@ -324,6 +329,12 @@ def marks(call: Call, reference: str, child: str = "") -> bool:
     return any(call.observed_value(key, *own) in labels for key in _composed_before(call))
 
 
+def said_progress(call: Call) -> set[str]:
+    """Return how far the consumer's Usages last said that it is."""
+    own = ("metadata", "annotations", names.ANNOTATION_PROGRESS)
+    return {str(call.observed_value(key, *own)) for key in _composed_before(call)}
+
+
 def _composed_before(call: Call) -> list[str]:
     return [key for key in call.observed_keys() if key.startswith(_KEY)]
 
@@ -331,7 +342,7 @@ def _composed_before(call: Call) -> list[str]:
 def _recomposed(call: Call, key: str, by: UsageOwner) -> dict[str, Any]:
     """Return an observed Usage as the consumer composes it now, for its present owner.
 
-    It takes no part in a roll: its tier is closed or gone, or the engine leaves it.
+    Its tier is closed, gone or cannot be judged, or the engine leaves it.
     """
     who = consumer(call.composite)
     metadata = call.observed_value(key, "metadata") or {}

@@ -313,7 +313,8 @@ class _ConsumerComposer:
         """
         facts = outcome.record.engines.values() if outcome.record else ()
         models = {engine.get("model", "") for engine in facts}
-        for key, manifest in usage.observed(self.call, models, by).items():
+        progress = outcome.progress.value if outcome.progress else ""
+        for key, manifest in usage.observed(self.call, models, by, progress).items():
             self.answer.resources.setdefault(key, Composed(manifest, True))
 
     def release(self) -> None:

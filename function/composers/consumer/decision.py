@@ -24,14 +24,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from function import names
 from function.api.base import present
 from function.api.input import Input
 from function.api.tier import WiringUpdate
 from function.backends.registry import Registry
 from function.command.budget import CallSpent
-from function.composers import auto, rollout, usage
-from function.composers.consumer import lookup, recorded, work
+from function.composers import auto, usage
+from function.composers.consumer import lookup, recorded, turns, work
 from function.composers.rollout import Progress
 from function.composers.tier_plan import TierPlan
 from function.contract.engine import Engine
@@ -48,7 +47,6 @@ from function.pods.refs import Ref
 from function.problems import Refused
 from function.reasons import Policy, Reason
 from function.redact import redacted
-from function.workloads.rolled import is_rolled_out
 
 _EDIT_WAITS = "; the change of their template waits"
 _LACKS = "The pods lack a part of their recorded wiring: a webhook may have taken it away."
@@ -128,7 +126,10 @@ class Decider:
     def decide(self, request: OffloadRequest) -> Outcome:
         """Apply the table, top to bottom; a bug becomes this one workload's condition."""
         try:
-            return self._decide(self._without_forged_record(request))
+            outcome = self._decide(self._without_forged_record(request))
+            if outcome.plan is None and outcome.is_wired:
+                return replace(outcome, progress=turns.unfinished(self.call, request))
+            return outcome
         except CallSpent as spent:
             return self._refuse(request, Refused(Reason.ARGS_NOT_PATCHABLE, str(spent)))
         except Exception as bug:  # a stranger's document may have any content
@@ -195,12 +196,25 @@ class Decider:
         except Refused as refused:
             return self.fall_back(request, refused, found)
         if found.unready and not request.unreadable:
-            outcome = self.fall_back(request, Refused(Reason.TIER_NOT_READY, found.unready), found)
+            outcome = self._wait_for_tier(request, wired, found, plan.tier.spec.wiring)
         elif recorded.has_recorded_template(request) and recorded.is_record_of(request, found):
             outcome = self._keep_recorded_wiring(request, wired, found, plan.tier.spec.wiring)
         else:
             outcome = self._wire_new_template(request, wired, found, plan.tier.spec.wiring)
         return replace(outcome, plan=plan, engines=wired.engines)
+
+    def _wait_for_tier(
+        self, request: OffloadRequest, wired: wire.Wired, found: lookup.Found, update: WiringUpdate
+    ) -> Outcome:
+        """Keep what runs while the tier is not ready; how far it has rolled stays true."""
+        outcome = self.fall_back(request, Refused(Reason.TIER_NOT_READY, found.unready), found)
+        record = outcome.record
+        if update.update != "Rolling" or record is None or not outcome.is_wired:
+            return outcome
+        same = recorded.has_recorded_template(request) and recorded.is_record_of(request, found)
+        is_behind = same and wired.record.wiring != record.wiring
+        progress = Progress.BEHIND if is_behind else turns.progress_of_pods(self.call, request)
+        return replace(outcome, progress=progress)
 
     def _without_forged_record(self, request: OffloadRequest) -> OffloadRequest:
         """Drop a record that no backend could have written; the annotation can be forged."""
@@ -284,7 +298,7 @@ class Decider:
         record, now, message = present(request.record), wired.record, wired.summary
         is_behind = now.wiring != record.wiring
         rolls = update.update == "Rolling"
-        if is_behind and rolls and self._is_turn(found):
+        if is_behind and rolls and turns.is_turn(self.call, self.who, found, self.requirements):
             outcome = self._rewire(request, wired, found)
             return replace(outcome, progress=Progress.MOVING, settled=False)
         if is_behind:
@@ -308,30 +322,8 @@ class Decider:
         settled = outcome.action is Action.REPLAYED
         if not rolls:
             return replace(outcome, settled=settled)
-        progress = Progress.BEHIND if is_behind else self._rollout_progress(request)
+        progress = Progress.BEHIND if is_behind else turns.progress_of_pods(self.call, request)
         return replace(outcome, progress=progress, settled=settled and progress is Progress.CURRENT)
-
-    def _is_turn(self, found: lookup.Found) -> bool:
-        """Look up whether the tier lets this consumer move now."""
-        _, namespace, tier = access.named(found.document)
-        turn = rollout.turn_name(tier, rollout.reference(self.who))
-        key = f"turn/{namespace}/{tier}"
-        self.requirements[key] = Requirement(
-            names.USAGE_API_VERSION, "Usage", name=turn, namespace=namespace
-        )
-        given = self.call.required(key) or ()
-        return any(rollout.is_of(each, found.document) for each in given)
-
-    def _rollout_progress(self, request: OffloadRequest) -> Progress:
-        """Return whether the pods that were wired last are up, as far as the cluster reported.
-
-        Until the provider has applied a new wiring, the status is that of the old pods.
-        """
-        manifest = () if request.is_bare else objects.STATUS_MANIFEST
-        seen = self.call.observed_value(request.key, *manifest) or {}
-        applied = request.is_bare or self.call.is_applied(request.key)
-        done = applied and self.call.observed_ready(request.key) and is_rolled_out(seen)
-        return Progress.CURRENT if done else Progress.MOVING
 
     def fall_back(
         self, request: OffloadRequest, refused: Refused, found: lookup.Found | None = None

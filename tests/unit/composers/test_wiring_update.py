@@ -63,11 +63,17 @@ class World:
         self.turns: dict[str, Document] = {}
         self.observed: dict[str, dict[str, Document]] = {name: {} for name in NAMES}
         self.broken: set[str] = set()
+        self.unready = False
         self.anew: dict[str, str] = {}
 
     def tier(self) -> Document:
         tier = d.ready_tier(**self.spec)
-        return tier | {"status": tier["status"] | self.status}
+        status = tier["status"] | self.status
+        if self.unready:
+            off = {"type": "AgentsReady", "status": "False", "reason": "Starting"}
+            kept = [c for c in status["conditions"] if c["type"] != "AgentsReady"]
+            status["conditions"] = [*kept, off]
+        return tier | {"status": status}
 
     def usages(self) -> list[Document]:
         found = []
@@ -221,6 +227,48 @@ def test_consumer_moves_while_an_old_pod_is_the_ready_one() -> None:
     got = world.consume("a")
     usage = next(it for key, it in got.desired.items() if key.startswith("usage-tier"))
     assert usage["metadata"]["annotations"][PROGRESS] == "Moving"
+
+
+def said(got: Any) -> str:
+    """How far a consumer says that it is."""
+    (usage,) = (it for key, it in got.desired.items() if key.startswith("usage-tier"))
+    return str(usage["metadata"]["annotations"].get(PROGRESS, ""))
+
+
+def test_progress_stays_while_the_tier_is_not_ready() -> None:
+    """An edit that moves engines restarts the agents too: nobody else's turn comes of that."""
+    world = settled(update="Rolling")
+    world.spec |= EDIT
+    for name in NAMES:
+        world.consume(name)
+    world.offload()
+    world.broken = {"a"}
+    world.consume("a")
+    assert world.whose_turn() == ["ModelReplica/team-a/a"]
+    world.unready = True
+    assert [said(world.consume(name)) for name in NAMES] == ["Moving", *["Behind"] * 4]
+    assert world.offload() == {"remaining": "2+"}
+    assert world.whose_turn() == ["ModelReplica/team-a/a"]
+    world.broken = set()
+    world.consume("a")
+    assert said(world.consume("a")) == "Current"
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_consumer_moves_on_while_its_tier_cannot_be_judged(up: bool) -> None:
+    world = settled(update="Rolling")
+    world.spec |= EDIT
+    for name in NAMES:
+        world.consume(name)
+    world.offload()
+    world.broken = set() if up else {"a"}
+    world.consume("a")
+    valid, world.spec = world.spec, world.spec | {"lmcache": {"l1": {"sizeGiB": -1}}}
+    got = world.consume("a")
+    assert got.conditions["KVOffloadReady"][0] == "False"
+    assert said(got) == ("" if up else "Moving")
+    world.spec = valid
+    assert said(world.consume("a")) == ("Current" if up else "Moving")
 
 
 def test_consumer_of_a_closed_namespace_holds_up_nobody() -> None:
