@@ -231,13 +231,15 @@ class _FleetComposer:
     def leave_clusters(self) -> None:
         """Remove a child once its ProviderConfig is guarded, then the guard once it is gone."""
         going = children(self.call).keys() - set(self.clusters)
+        fresh = set()
         for cluster in going:
             config = self.held.get(cluster) or self.call.observed_value(PREFIX + cluster, *_CONFIG)
             if config:  # else it has nothing on its cluster
                 self.holds[cluster] = config
-        self.last = sorted(
-            self.holds.keys() - provider_config_guard.in_force(self.call, self.holds)
-        )
+            elif not self.call.observed_value(PREFIX + cluster, "status", "conditions"):
+                fresh.add(cluster)  # or has it, and core has yet to write its first status
+        guarded = provider_config_guard.in_force(self.call, self.holds)
+        self.last = sorted((self.holds.keys() - guarded) | fresh)
         lingering = self._lingering()
         self.holds |= {k: v for k, v in self.held.items() if lingering is None or k in lingering}
         self.answer.resources |= provider_config_guard.compose(self.holds, self.tier.spec.namespace)

@@ -1151,6 +1151,18 @@ def test_fleet_leaves_a_cluster_being_deleted(name: str, there: bool) -> None:
     assert ("tier-eu" in got.desired) == (there or resolved)
 
 
+def test_child_that_core_has_not_finished_once_stays() -> None:
+    """It may have Objects already, and names their ProviderConfig only then."""
+    us = d.cluster("us")
+    us["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    observed = observe(call(d.tier(**FLEET), required=BOTH))
+    fresh = {k: v for k, v in observed["tier-us"].items() if k != "status"}
+    required = {"clusters": [us, d.cluster("eu")]}
+    got = call(d.tier(**FLEET), required=required, observed=observed | {"tier-us": fresh})
+    assert got.desired["tier-us"]["spec"] == fresh["spec"]
+    assert "tier-us" not in call(d.tier(**FLEET), required=required, observed=observed).desired
+
+
 BOTH = {"clusters": [d.cluster("us"), d.cluster("eu")]}
 
 
