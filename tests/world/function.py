@@ -147,7 +147,7 @@ class Function:
         if known is not None:
             with new_process():
                 again = self._as_core(asked)
-            assert again == known[1], "the same request has two answers"
+            assert again == known[1], f"the same request has two answers: {again} {known[1]}"
             return known[1]
         with new_process() if restarted else nullcontext():
             until, reply = self._plainly(asked)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from function import names
 from function.composers.admission import admits
 from function.composers.agents import needed
+from function.composers.conditions import REASON_NOT_OBSERVED
 from function.kube import objects
 from function.pods import record as records
 from tests.unit.composers.over_time import Wish
@@ -205,9 +206,13 @@ class Rules:
         self.under_way = {k: v for k, v in self.under_way.items() if not self.is_through(k)}
 
     def is_cut_off(self, child: Key) -> bool:
-        """Whether nobody sees a child's cluster: it takes the edit when it is back."""
+        """Whether nobody sees a child's cluster, or it is back and its tier does not know yet.
+
+        It takes the edit when it is back.
+        """
         it = self.world.store.documents[child]
-        return self.world.clusters[it["spec"]["inferenceClusterRef"]["name"]].cut_off
+        unknown = condition(it, "AgentsReady").get("reason") == REASON_NOT_OBSERVED
+        return unknown or self.world.clusters[it["spec"]["inferenceClusterRef"]["name"]].cut_off
 
     def members(self, fleet: Document) -> set[Key]:
         """Return a fleet's children on clusters that match; others are kept for their users."""
@@ -349,13 +354,13 @@ class Rules:
         return next((each for each, kind in kinds if kind == "Deployment"), None)
 
     def usage_goes(self, composite: Key, usage: Document) -> None:
-        """A consumer gives up a tier: not while its engine is wired to it, and core sees that."""
+        """A consumer gives up a tier: not while its engine is wired to it, and core had seen it."""
         of = of_usage(usage)
         for document in self.world.store.documents.values():
             if controller(document) != controller(usage):
                 continue
-            mark = wired_to(manifest(self.world.core_view.get(key_of(document))))
-            if mark and mark == _remote_name(usage) == wired_to(manifest(document)):
+            is_wired = wired_to(manifest(document)) == _remote_name(usage)
+            if is_wired and not self.is_unseen(document, self.world.core.began):
                 self.broken(f"{composite[2]} gives up {of[2]} and its engine is wired to it")
 
     def answered(
@@ -569,17 +574,19 @@ class Rules:
         says_wired = said.get("status") == "True" and tier is not None and backend is not None
         if says_wired and backend != tier["spec"]["backend"]:
             self.broken(f"{name} says Wired, to {backend} that is gone: {said}")
-        if mark and not any(
-            usage["kind"] == "Usage"
-            and controller(usage) == it["metadata"]["uid"]
-            and _remote_name(usage) == mark
-            for usage in self.world.store.documents.values()
-        ):
+        usages = [
+            usage
+            for usage in self.world.store.dependents(it["metadata"]["uid"])
+            if usage["kind"] == "Usage" and controller(usage) == it["metadata"]["uid"]
+        ]
+        there = {
+            names.remote_name(*key[1:])
+            for key in self.world.store.documents
+            if key[0] == "KVOffloadTier"
+        }
+        if mark in there and mark not in map(_remote_name, usages):
             self.broken(f"{name} is wired to {mark} without a Usage")
-        if not mark and any(
-            usage["kind"] == "Usage" and controller(usage) == it["metadata"]["uid"]
-            for usage in self.world.store.documents.values()
-        ):
+        if not mark and usages:
             self.broken(f"{name} is not wired and marks a tier as used")
 
     def found(self, name: str, cluster: str) -> Document | None:
@@ -607,12 +614,21 @@ class Rules:
                 if any(map(self.is_cut_loose, self.objects_of(document))):
                     continue
                 self.broken(f"{key[2]} cannot go")
-            elif key[0] == "Usage":
+            elif key[0] == "Usage" and not self.is_wired_to(document):
                 self.broken(f"Usage {key[2]} of {of_usage(document)[2]} cannot go")
             elif key[0] == "KVOffloadTier" and not (
                 self.is_used_below(document) or self.in_foreground
             ):
                 self.broken(f"tier {key[2]} cannot go")
+
+    def is_wired_to(self, usage: Document) -> bool:
+        """Whether the engine that a Usage waits for is wired to its tier: it protects that still.
+
+        Core told it to go by what it had read before it saw that engine.
+        """
+        mark = _remote_name(usage)
+        owned = self.world.store.dependents(controller(usage))
+        return any(wired_to(manifest(each)) == mark for each in owned)
 
     def objects_of(self, composite: Document) -> list[Document]:
         found = self.world.store.dependents(composite["metadata"]["uid"])
