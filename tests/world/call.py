@@ -63,11 +63,18 @@ class PlainCall(Call):
 
     def __init__(self, asked: Asked, memory: Memory, now: float) -> None:
         self._now, self.valid_until = now, float("inf")
+        self.valid_since = 0.0  # a world's clock begins anew, a function's does not
         self._added: dict[str, Document] = {}
         self._memory, self._context = memory, asked.context
         self.composite, self._spec = memory.composite(asked.composite)
         self._observed, self._required = asked.observed, asked.required
         self._desired, self._input = asked.desired, asked.step_input or {}
+
+    def has_passed(self, moment: float) -> bool:
+        passed = super().has_passed(moment)
+        if passed:
+            self.valid_since = max(self.valid_since, moment)
+        return passed
 
     @property
     def input(self) -> Document:

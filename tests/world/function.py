@@ -56,7 +56,10 @@ class Selector:
 
 @dataclass(frozen=True)
 class Reply:
-    """A response as core reads it. `number`: what the function of this world knows it by."""
+    """A response as core reads it.
+
+    `number`: what the function of this world knows it by. `since`, `until`: when it answers.
+    """
 
     desired: dict[str, tuple[Document, str]]
     conditions: tuple[tuple[str, str, str, str], ...]
@@ -67,6 +70,8 @@ class Reply:
     fatal: str
     context: bytes
     number: int = field(default=0, compare=False)
+    since: float = field(default=0.0, compare=False)
+    until: float = field(default=0.0, compare=False)
 
 
 class Function:
@@ -91,7 +96,7 @@ class Function:
         self._seen: dict[int, tuple[Document, Document]] = {}
         self._known = Memory()
         restart()  # what was derived from the documents goes with them
-        self._replies: dict[tuple[Any, ...], tuple[float, Reply]] = {}
+        self._replies: dict[tuple[Any, ...], Reply] = {}
         self._derived: dict[tuple[Any, ...], Any] = {}
 
     def begin(self) -> None:
@@ -139,23 +144,22 @@ class Function:
         )
         self.answered += 1
         known = self._replies.get(key)
-        if known is not None and self.now > known[0]:
-            known = None  # it was valid until then
+        if known is not None and not known.since < self.now <= known.until:
+            known = None
         if known is not None and not restarted and self._luck.random() >= self.checked:
-            return known[1]
+            return known
         self.calls += 1
         if known is not None:
             with new_process():
                 again = self._as_core(asked)
-            assert again == known[1], f"the same request has two answers: {again} {known[1]}"
-            return known[1]
+            assert again == known, f"the same request has two answers: {again} and {known}"
+            return known
         with new_process() if restarted else nullcontext():
-            until, reply = self._plainly(asked)
-        self._replies[key] = (until, reply)
+            reply = self._replies[key] = self._plainly(asked)
         return reply
 
-    def _plainly(self, asked: Asked) -> tuple[float, Reply]:
-        """Answer from the documents themselves, and say until when that answers."""
+    def _plainly(self, asked: Asked) -> Reply:
+        """Answer from the documents themselves."""
         call = PlainCall(asked, self._known, self.now)
         answer = self.runner._answer(call, Counted())
         structs.settle()
@@ -166,7 +170,7 @@ class Function:
             found[key] = (self._made(manifest), found[key][1])
         for key in answer.removed:
             found.pop(key, None)
-        reply = Reply(
+        return Reply(
             desired=dict(sorted(found.items())),
             conditions=tuple(
                 (c.type, c.status, str(c.reason), _said(c.message)) for c in answer.conditions
@@ -181,8 +185,9 @@ class Function:
             fatal=_said(answer.fatal),
             context=ASKED if answer.asks_for_more else asked.context,
             number=self.calls,
+            since=call.valid_since,
+            until=call.valid_until,
         )
-        return call.valid_until, reply
 
     def _as_core(self, asked: Asked) -> Reply:
         """Answer a request of protobuf, as a call of core does."""
