@@ -100,7 +100,7 @@ def test_etcd_that_goes_loses_no_block(running: Available, how: str):
         wrote = until(lambda: running.client.ask("put", "b", 0, 1).ok == 1, 60)
         read = until(running.has_every_block, 60)
         print(f"{who} {how}: written after {wrote:.1f} s, every block {read:.1f} s later")
-        did = running.client.ask("get", "a", 0, BLOCKS)
-        assert (did.ok, did.missing, did.corrupt) == (BLOCKS, 0, 0)
         for member in turn:
             member.wait_ready(60)
+        # A member that comes back late may let another master lead, which reads the oplog first.
+        until(running.has_every_block, 60)
