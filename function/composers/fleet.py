@@ -339,10 +339,14 @@ class _FleetComposer:
         return f"{there}/{len(chosen)} clusters" + (f", {kept} kept" if kept else "")
 
     def protect(self) -> None:
-        """Compose a Usage of the fleet tier while a child is used."""
+        """Compose a Usage of the fleet tier while a child is used, or goes.
+
+        The ProviderConfig's guard would go with the fleet, before the child's Objects.
+        """
         place = self.tier.namespace, self.tier.name
-        if self.used:
-            self.answer.resources[FLEET_KEY] = Composed(of_fleet(*place), True)
+        if self.used or self.holds:
+            manifest = of_fleet(*place, used=bool(self.used))
+            self.answer.resources[FLEET_KEY] = Composed(manifest, True)
         elif is_in_use(self.call) and not self.call.is_observed(FLEET_KEY):
             for key, manifest in lost(self.call, place, self.answer.requirements).items():
                 self.answer.resources[key] = Composed(manifest, True)

@@ -215,9 +215,13 @@ def _owner_reference(by: UsageOwner) -> dict[str, Any]:
     return {"apiVersion": by.api_version, "kind": by.kind, "resourceRef": {"name": by.name}}
 
 
-def of_fleet(namespace: str, name: str) -> dict[str, Any]:
-    """Return a fleet tier's Usage of itself; it has no `by`, and so never waits."""
-    reason = f"consumers use its tiers on their clusters: see kv-offload status --tier {name}"
+def of_fleet(namespace: str, name: str, *, used: bool) -> dict[str, Any]:
+    """Return a fleet tier's Usage of itself; it has no `by`, and so never waits.
+
+    `used`: by consumers; else it is being taken off clusters.
+    """
+    why = "consumers use its tiers on their" if used else "its tiers are being taken off"
+    reason = f"{why} clusters: see kv-offload status --tier {name}"
     return _of_itself((namespace, name), reason, {})
 
 

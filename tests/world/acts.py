@@ -294,11 +294,12 @@ class Play:
 
     def do_clear(self) -> None:
         """Remove everything, consumers first; nothing may remain."""
-        for cluster in CLUSTERS:
-            self.do_register(cluster, "none")
         for name in sorted(self.wishes):
             self.do_withdraw(name, False)
-        self.world.settle(60)
+        for _ in range(2):  # one that is being deleted comes again once it is gone
+            for cluster in CLUSTERS:
+                self.do_register(cluster, "none")
+            self.world.settle(60)
         for name in TIERS:  # a refused spec keeps what was composed, and with it a fleet's Usage
             self.do_edit(name, "bigger")
         self.world.settle(60)

@@ -243,8 +243,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "function/composers/fleet.py",
-        "        if self.used:\n            self.answer.resources[FLEET_KEY]",
-        "        if False:\n            self.answer.resources[FLEET_KEY]",
+        "        if self.used or self.holds:\n",
+        "        if self.holds:\n",
     ),
     ("function/composers/usage.py", 'return bool(found == "true")', "return False"),
     # Waves

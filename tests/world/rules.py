@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Any
 from function import names
 from function.composers.admission import admits
 from function.composers.agents import needed
-from function.composers.conditions import REASON_NOT_OBSERVED
+from function.composers.conditions import (
+    REASON_NOT_OBSERVED,
+    REASON_TIMED_OUT,
+    REASON_UPDATE_TIMED_OUT,
+)
 from function.kube import objects
 from function.pods import record as records
 from tests.unit.composers.over_time import Wish
@@ -22,6 +26,7 @@ TIER_CONDITIONS = {"Accepted", "ClusterResolved", "ControlPlaneReady", "AgentsRe
 KVOFFLOAD = "KVOffloadReady"
 _IDENTITY = re.compile(r'kv_offload\.identity\W+([0-9a-f]+)|"cache_prefix\W+([\w-]+)')
 _AGENTS = "kv-offload-system"
+_STUCK = (REASON_NOT_OBSERVED, REASON_TIMED_OUT, REASON_UPDATE_TIMED_OUT)
 
 
 class Broken(AssertionError):
@@ -107,6 +112,7 @@ class Rules:
         self.accusations: dict[str, int] = {}
         self.arrived: dict[tuple[str, int], int] = {}
         self.replaced: dict[str, int] = {}
+        self.deleted: set[str] = set()  # remote names of tiers
         self.under_way: dict[Key, int] = {}
         self.in_foreground = False  # whether somebody has removed a tier so
         self.failed = ""
@@ -130,6 +136,8 @@ class Rules:
         if after is not None:
             self.arrived.setdefault(_version(after), self.world.steps)
         if key[0] == "KVOffloadTier":
+            if after is None:
+                self.deleted.add(names.remote_name(*key[1:]))
             if after is None or IN_USE not in after["metadata"].get("labels", {}):
                 self.seen.pop(key, None)
             else:
@@ -194,7 +202,7 @@ class Rules:
         others = [
             key
             for key, since in self.under_way.items()
-            if key != own and key in stays and not self.is_excused(key) and not self.is_cut_off(key)
+            if key != own and key in stays and not self.is_excused(key) and not self.is_stuck(key)
             if since == began or not self.is_unseen(self.world.store.documents[key], began)
         ]
         if len(others) >= max(1, needed(most, len(stays))) and not self.is_unseen(before, began):
@@ -205,14 +213,17 @@ class Rules:
         """Forget the children whose edit works."""
         self.under_way = {k: v for k, v in self.under_way.items() if not self.is_through(k)}
 
-    def is_cut_off(self, child: Key) -> bool:
-        """Whether nobody sees a child's cluster, or it is back and its tier does not know yet.
+    def is_stuck(self, child: Key) -> bool:
+        """Whether nobody sees a child's cluster, as far as its tier knows, or it did not start.
 
-        It takes the edit when it is back.
+        The one takes the edit when it is back; of the other an edit may be what repairs it, and a
+        wave before its own must prove that.
         """
         it = self.world.store.documents[child]
-        unknown = condition(it, "AgentsReady").get("reason") == REASON_NOT_OBSERVED
-        return unknown or self.world.clusters[it["spec"]["inferenceClusterRef"]["name"]].cut_off
+        said = condition(it, "AgentsReady").get("reason")
+        return (
+            said in _STUCK or self.world.clusters[it["spec"]["inferenceClusterRef"]["name"]].cut_off
+        )
 
     def members(self, fleet: Document) -> set[Key]:
         """Return a fleet's children on clusters that match; others are kept for their users."""
@@ -291,6 +302,8 @@ class Rules:
         was, now = wired_to(manifest(before)), wired_to(manifest(after))
         edited = self.written_for.get(consumer) != wish
         self.written_for[consumer] = wish
+        if edited and self.is_up(consumer):
+            self.rolled.pop(consumer, None)  # what comes now is its author's
         if before is None:
             if asks and wish.policy == "Required" and not now:
                 self.broken(f"{consumer} is Required and begins unwired")
@@ -306,14 +319,16 @@ class Rules:
             self.rolls(consumer, now)
 
     def is_overtaken(self, composite: Key, before: Document, after: Document) -> bool:
-        """Whether a tier accepted another backend before core saw that a consumer uses it.
+        """Whether a tier got another backend, or went, before core saw that a consumer uses it.
 
         Both read before either wrote. The old backend's agents are gone, and the engine follows.
         """
         mark = wired_to(manifest(before))
         began = self.replaced.get(mark)
-        if began is None or _backend(before) == _backend(after):
+        if _backend(before) == _backend(after):
             return False
+        if began is None:
+            return mark in self.deleted
         it = self.world.store.documents[composite]
         found = self.world.store.dependents(it["metadata"]["uid"])
         usages = [u for u in found if u["kind"] == "Usage" and mark == _remote_name(u)]
@@ -501,10 +516,16 @@ class Rules:
 
     def fleet_at_rest(self, key: Key, tier: Document, ready: bool) -> None:
         clusters = self.clusters_of(tier)
+        # What a second core composed again is not among what core composes: it goes with the tier.
+        composed = {
+            ref["name"] for ref in tier["spec"].get("crossplane", {}).get("resourceRefs", [])
+        }
         children = {
             child["spec"]["inferenceClusterRef"]["name"]: child
             for child in self.world.store.documents.values()
-            if controller(child) == tier["metadata"]["uid"] and child["kind"] == "KVOffloadTier"
+            if controller(child) == tier["metadata"]["uid"]
+            and child["kind"] == "KVOffloadTier"
+            and child["metadata"]["name"] in composed
         }
         kept = {
             cluster
@@ -534,8 +555,10 @@ class Rules:
         if (status(tier, "RolledOut") == "True") and waits:
             self.broken(f"{key[2]} says RolledOut, and {sorted(waits)} wait")
         works = bool(clusters) and all(
-            status(child, "Ready") == "True" and status(child, "Accepted") != "False"
-            for child in children.values()
+            status(child, "Ready") == "True"
+            and status(child, "Accepted") != "False"
+            and not (cluster in clusters and self.is_of_another(child))
+            for cluster, child in children.items()
         )
         if ready != works:
             self.broken(f"{key[2]} says Ready={ready} of {sorted(children)}")
