@@ -209,9 +209,10 @@ class Decider:
         """Keep what runs while the tier is not ready; how far it has rolled stays true."""
         outcome = self.fall_back(request, Refused(Reason.TIER_NOT_READY, found.unready), found)
         record = outcome.record
-        if update.update != "Rolling" or record is None or not outcome.is_wired:
+        rolls = update.update == "Rolling" and recorded.is_record_of(request, found)
+        if record is None or not rolls or not outcome.is_wired:
             return outcome
-        same = recorded.has_recorded_template(request) and recorded.is_record_of(request, found)
+        same = recorded.has_recorded_template(request)
         is_behind = same and wired.record.wiring != record.wiring
         progress = Progress.BEHIND if is_behind else turns.progress_of_pods(self.call, request)
         return replace(outcome, progress=progress)
