@@ -76,6 +76,9 @@ _IN_USE = (
     "Keeps {number} that left the fleet, with the spec that each has, while a Usage protects its"
     " tier: {names}. Move the consumers; then it goes."
 )
+# Why a cluster that matches is passed over.
+_GOES = "are being deleted"
+_ANEW = "were declared again before the tier of the one before was gone"
 _LEAVING = "Being taken off, where the ProviderConfig is kept until nothing is left: "
 
 
@@ -145,7 +148,7 @@ class _FleetComposer:
         self.kept: set[str] = set()
         self.resolved = False
         self.used = {cluster for cluster in children(call) if is_in_use(call, PREFIX + cluster)}
-        self.any_leaving = False
+        self.passed_over: set[str] = set()
         # Clusters that are left: the ProviderConfigs that are held by now and that are to be, and
         # whose child may not go yet.
         self.held = provider_config_guard.observed(call)
@@ -201,7 +204,9 @@ class _FleetComposer:
             for name, uid, leaves, _ in named
             if not leaves and self._stamped_for(name) in ("", uid)
         }
-        self.any_leaving = len(self.staying) < len(named)
+        self.passed_over = {
+            _GOES if leaves else _ANEW for name, _, leaves, _ in named if name not in self.staying
+        }
         if self.resolved and self.tier.spec.removal != "Remove":
             self.unselected = there - self.uids.keys()
             self.kept = {name for name in self.unselected if self._is_kept(name)}
@@ -281,7 +286,8 @@ class _FleetComposer:
         said = []
         if not self.staying:
             none = "spec.clusterSelector.matchLabels: no InferenceCluster carries these labels"
-            said.append(none + (", but ones that are being deleted." if self.any_leaving else "."))
+            but = f", but ones that {' or '.join(sorted(self.passed_over))}."
+            said.append(none + (but if self.passed_over else "."))
         leave = set(self.clusters) - self.staying - self.kept
         said += [_named(_KEPT, self.kept)] if self.kept else []
         said += [_named(_IN_USE, leave)] if leave else []

@@ -1311,6 +1311,16 @@ def test_child_leaves_a_redeclared_cluster(name: str) -> None:
         assert annotations == {"modelplane.ai/kv-offload-cluster-uid": uid}
 
 
+def test_fleet_says_why_it_passes_over_a_cluster() -> None:
+    seen = in_use(stamped_for(stamped(), annotations=FOR_THE_FIRST), "tier-us")
+    (us,) = [it for it in REDECLARED["clusters"] if it["metadata"]["name"] == "us"]
+    got = call(d.tier(**FLEET), required={"clusters": [us]}, observed=seen)
+    assert got.messages["ClusterResolved"].startswith(
+        "spec.clusterSelector.matchLabels: no InferenceCluster carries these labels, but ones that"
+        " were declared again before the tier of the one before was gone."
+    )
+
+
 @pytest.mark.parametrize("name", PARTING)
 def test_provider_config_outlives_the_leaving_child(name: str) -> None:
     """Without the hold a ProviderConfig that is being deleted goes before the child's Objects, and
