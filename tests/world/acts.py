@@ -57,6 +57,12 @@ EDITS: dict[str, Document] = {
     "two at once": {"rollout": {"maxUnavailable": 2}},
     "slow start": {"startupTimeoutSeconds": 900},
     "fast start": {"startupTimeoutSeconds": 120},
+    "override": {
+        "clusterOverrides": [
+            {"matchLabels": {"ring": "canary"}, "spec": {"startupTimeoutSeconds": 240}}
+        ]
+    },
+    "no override": {"clusterOverrides": []},
 }
 # Edits that are refused always, or while somebody uses the tier.
 REFUSED = ("invalid", "other chunks")
@@ -153,7 +159,10 @@ class Play:
         change = EDITS[edit]
         if change.keys() & {"lmcache", "image"} and tier["spec"]["backend"] != "LMCache":
             return
-        if change.keys() & {"clusterSelector", "rollout", "removal"} and name != "wide":
+        if (
+            change.keys() & {"clusterSelector", "rollout", "removal", "clusterOverrides"}
+            and name != "wide"
+        ):
             return
         if edit == "guarded" and tier["spec"]["backend"] == "Native":
             return  # without a level its blocks are the engines' own
@@ -444,6 +453,7 @@ _WAVES: _Theme = (
     (4, _edit("broken image")),
     (3, _edit("paused", "canary", "two at once")),
     (2, _edit("half is enough", "invalid")),
+    (3, _edit("override", "no override")),
     (3, lambda r: Act("nodes", (r.choice(CLUSTERS), r.choice((0, 1, 2, 3, 3))))),
     (3, lambda r: Act("label", (r.choice(CLUSTERS), r.choice(("prod", "prod", "test"))))),
     (2, lambda r: Act("register", (r.choice(CLUSTERS), "prod"))),

@@ -83,10 +83,20 @@ def _is_fleet(tier: Document) -> bool:
     return "clusterSelector" in tier["spec"]
 
 
+# What of a tier's spec is a fleet's, or a child's, alone.
+_OWN = {
+    "clusterSelector",
+    "clusterOverrides",
+    "rollout",
+    "removal",
+    "crossplane",
+    "inferenceClusterRef",
+}
+
+
 def _stamped(tier: Document) -> Document:
     """Return what of a tier's spec a fleet gives its children."""
-    own = ("clusterSelector", "rollout", "removal", "crossplane", "inferenceClusterRef")
-    return {key: value for key, value in tier["spec"].items() if key not in own}
+    return {key: value for key, value in tier["spec"].items() if key not in _OWN}
 
 
 class Rules:
@@ -224,6 +234,15 @@ class Rules:
         return (
             said in _STUCK or self.world.clusters[it["spec"]["inferenceClusterRef"]["name"]].cut_off
         )
+
+    def wanted(self, fleet: Document, cluster: str) -> Document:
+        """Return what a fleet gives its child on a cluster; overrides are of plain fields here."""
+        labels = self.world.store.documents[("InferenceCluster", "", cluster)]["metadata"]["labels"]
+        found = _stamped(fleet)
+        for each in fleet["spec"].get("clusterOverrides", []):
+            if each["matchLabels"].items() <= labels.items():
+                found |= each["spec"]
+        return found
 
     def members(self, fleet: Document) -> set[Key]:
         """Return a fleet's children on clusters that match; others are kept for their users."""
@@ -542,7 +561,7 @@ class Rules:
         waits = [
             name
             for name, child in children.items()
-            if name in clusters and _stamped(child) != _stamped(tier)
+            if name in clusters and _stamped(child) != self.wanted(tier, name)
         ]
         fails = [
             name
@@ -554,11 +573,10 @@ class Rules:
             self.broken(f"{key[2]}: the edit does not reach {sorted(waits)}: {said}")
         if (status(tier, "RolledOut") == "True") and waits:
             self.broken(f"{key[2]} says RolledOut, and {sorted(waits)} wait")
-        works = bool(clusters) and all(
-            status(child, "Ready") == "True"
-            and status(child, "Accepted") != "False"
-            and not (cluster in clusters and self.is_of_another(child))
-            for cluster, child in children.items()
+        own = [c for c in clusters if c in children and not self.is_of_another(children[c])]
+        works = bool(own) and all(
+            status(child, "Ready") == "True" and status(child, "Accepted") != "False"
+            for child in children.values()
         )
         if ready != works:
             self.broken(f"{key[2]} says Ready={ready} of {sorted(children)}")
