@@ -42,7 +42,8 @@ class FleetCluster:
     it works with it. `failed`: waiting alone will not make it work. `lost`: what is known of it is
     old. `excused`: no edit made it unready, see `excuses`. `revision`: it was stamped with last.
     `busy`: it does not have the edit, and starts or takes another one now. `untouched`: the edit
-    changes nothing there (it is one of other clusters' overrides), so that it proves nothing.
+    changes nothing there (it is one of other clusters' overrides), so that it proves nothing; what
+    an edit before changed there must work all the same.
     `refused`: its overrides do not fit together, so that it cannot have the edit.
     """
 
@@ -111,8 +112,11 @@ _ALL = Wave.model_construct(match_labels={}, clusters="100%")
 def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decision:
     """Return who takes the edit now; depends on the arguments alone."""
     everyone = len(members)
-    members = [m for m in members if not m.untouched]
     old = [m for m in members if m.exists and not m.updated]
+    running = stable(members)
+    # What an edit before this one reached, and not all others, must work with that first.
+    fails = {m.cluster for m in members if old and not m.done and m.revision != running}
+    members = [m for m in members if not m.untouched or m.cluster in fails]
     # A new cluster holds nobody up: it may wait for the edit before it gets a child.
     there = [m for m in members if m.exists] if old else members
     assigned = _assign(there, _waves(there, rollout))

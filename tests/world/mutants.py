@@ -252,6 +252,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_WAVES, " - len(unsettled) - len(elsewhere)", " - len(unsettled)"),
     (_WAVES, " - len(unsettled) - len(elsewhere)", ""),
     (_WAVES, "if m.failed or m.lost]", "if m.failed and m.lost]"),
+    (_WAVES, "if old and not m.done and m.revision", "if False and m.revision"),
+    (_WAVES, "not m.done and m.revision != running", "not m.done"),
     (_WAVES, "    if rollout.paused:", "    if False:"),
     (_WAVES, "return proven and all(m.settled for m in wave)", "return proven"),
     (

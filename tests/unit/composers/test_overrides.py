@@ -245,6 +245,23 @@ def test_edit_of_others_override_does_not_hide_a_broken_cluster() -> None:
     assert world.status["rollout"]["waiting"] == ["a"]
 
 
+@pytest.mark.parametrize("how", ["fails", "starts"])
+def test_edit_of_the_last_clusters_override_waits_for_the_edit_before(how: str) -> None:
+    """No cluster that waits has the overrides of the one that the edit before broke."""
+    world = overridden([])
+    world.clusters["b"] = world.clusters["c"] = {"gpu": "h200"}
+    world.steps(2)
+    world.says = {("a", "v2"): how}
+    world.tag = "v2"
+    world.step()
+    world.rows = sized(("h200", 50))
+    assert world.steps(3)[-1] == "a=v2 b=v1 c=v1"
+    assert world.state()[0] == ("Halted" if how == "fails" else "Progressing")
+    world.says = {}
+    world.answer()
+    assert world.steps(4)[-1] == "a=v2 b=v2 c=v2"
+
+
 def test_cluster_that_failed_before_does_not_block_the_edit_of_its_override() -> None:
     """It has the values already that the edit brings to others."""
     world = overridden(sized(("h100", 50)))
