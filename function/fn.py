@@ -7,6 +7,7 @@ traceback in the log. A fatal keeps everything that runs.
 """
 
 import asyncio
+import math
 import time
 import traceback
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from function.composers.consumer import composer as consumer
 from function.composers.step_input import BadInput, read_input
 from function.edge import metrics, replies, response, structs
 from function.edge.answer import (
+    TTL_TIMED,
     TTL_UNRESPONSIVE,
     TTL_WATCHED,
     TTL_WITH_REQUIREMENTS,
@@ -191,6 +193,8 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         answer.asks_for_more = call.lacks(answer.requirements)
         if answer.ttl == TTL_WITH_REQUIREMENTS and call.is_watched(answer.requirements):
             answer.ttl = TTL_WATCHED
+        if call.valid_until < math.inf:
+            answer.ttl = min(answer.ttl, TTL_TIMED)
         if call.is_unresponsive:
             answer.ttl = min(answer.ttl, TTL_UNRESPONSIVE)
         counted.refusals = tuple(answer.refusals)

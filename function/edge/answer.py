@@ -15,6 +15,8 @@ TTL_WITH_REQUIREMENTS = 300
 TTL_WATCHED = 900
 TTL_WATCHED_UNSETTLED = 30
 TTL_SETTLED = 3600
+# Where time alone will change the answer (Call.has_passed): a start that takes too long.
+TTL_TIMED = 60
 # While core's circuit breaker is open it drops the events that would tell of a change; it opens at
 # nearly every creation and stays open for five minutes.
 TTL_UNRESPONSIVE = 30

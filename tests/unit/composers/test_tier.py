@@ -246,6 +246,13 @@ def test_agents_of_the_old_template_are_no_update(name: str) -> None:
         assert ("OnDelete" in got.messages["AgentsReady"]) == ("policy" in fields)
 
 
+@pytest.mark.parametrize(("seconds", "ttl"), [(1, 60), (599, 60), (700, 300)])
+def test_answer_that_time_changes_is_asked_for_again(seconds: int, ttl: int) -> None:
+    """A ready tier is asked rarely: that its update is late would be said a quarter hour late."""
+    tier, seen = updating(updated=1, ready=19, said="Updating")
+    assert call(tier, required=required(), observed=seen, now=NEW_YEAR + seconds).ttl == ttl
+
+
 def test_control_plane_that_is_not_updated_says_so() -> None:
     spec = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
     tier = {**d.tier(), "spec": {k: v for k, v in d.tier(**spec)["spec"].items() if v is not None}}
