@@ -193,10 +193,13 @@ class Call:
     def is_applied(self, key: str) -> bool:
         """Return whether the provider has applied an Object as it is observed.
 
-        It writes the generation that it applied with what the cluster made of it.
+        It writes the generation that it applied with what the cluster made of it. Where it failed
+        it writes the generation that it tried, and leaves Ready as it was.
         """
-        applied = self.observed_whole_condition(key, "Synced").get("observedGeneration")
-        return applied in (None, self.observed_value(key, "metadata", "generation"))
+        failed = self.observed_condition(key, "Synced") == "False"
+        applied = self.observed_whole_condition(key, "Ready" if failed else "Synced")
+        generation = self.observed_value(key, "metadata", "generation")
+        return applied.get("observedGeneration") in (None, generation)
 
     def observed_provider_config(self) -> str:
         """Return the ClusterProviderConfig of observed Objects, "" where there is none."""

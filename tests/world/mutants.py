@@ -36,6 +36,8 @@ _FIRST = {
     _ADMISSION: ("test_usage",),
     _QUARANTINE: ("test_quarantine",),
     _AUTO: ("test_auto",),
+    "function/edge/request.py": ("test_wiring_update", "test_tier"),
+    "function/fn.py": ("test_tier",),
 }
 _FIRST_OF_CONSUMERS = (
     "test_decisions",
@@ -44,6 +46,8 @@ _FIRST_OF_CONSUMERS = (
     "test_wiring_update",
     "test_auto",
 )
+
+_SAID = "        return replace(outcome, progress=progress"
 
 # (file, what is there, what stands there instead)
 MUTANTS: tuple[tuple[str, str, str], ...] = (
@@ -58,11 +62,11 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_ROLLOUT, "sorted({*given, *new})", "sorted(new)"),
     (
         _CONSUMER + "decision.py",
-        "is_behind and rolls and self._is_turn",
-        "is_behind or self._is_turn",
+        "is_behind and rolls and turns.is_turn",
+        "is_behind or turns.is_turn",
     ),
     (
-        _CONSUMER + "decision.py",
+        _CONSUMER + "turns.py",
         "return any(rollout.is_of(each,",
         "return True or any(rollout.is_of(each,",
     ),
@@ -79,13 +83,30 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _CONSUMER + "decision.py",
-        "is_behind else self._rollout_progress(request)",
-        "is_behind else Progress.CURRENT",
+        "turns.progress_of_pods(self.call, request)\n" + _SAID + ")",
+        "Progress.CURRENT\n" + _SAID + ")",
     ),
     (
         _CONSUMER + "decision.py",
-        "self.call.observed_ready(request.key) and is_rolled_out(seen)",
-        "self.call.observed_ready(request.key)",
+        "turns.progress_of_pods(self.call, request)\n" + _SAID + ",",
+        "Progress.CURRENT\n" + _SAID + ",",
+    ),
+    (
+        _CONSUMER + "decision.py",
+        'rolls = update.update == "Rolling" and recorded.is_record_of(request, found)',
+        'rolls = update.update == "Rolling"',
+    ),
+    (
+        _CONSUMER + "decision.py",
+        "is_behind = same and wired.record.wiring",
+        "is_behind = False and wired.record.wiring",
+    ),
+    (_CONSUMER + "turns.py", "is_up = not moves or", "is_up = True or"),
+    ("function/edge/request.py", '"Ready" if failed else "Synced"', '"Synced"'),
+    (
+        _CONSUMER + "turns.py",
+        "call.observed_ready(request.key) and is_rolled_out(seen)",
+        "call.observed_ready(request.key)",
     ),
     (
         _CONSUMER + "decision.py",
@@ -181,7 +202,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "\n    rows",
         "    rows",
     ),
-    ("function/composers/usage.py", "if key not in made and", "if False and"),
+    ("function/composers/usage.py", "if key not in made]", "if False]"),
     ("function/composers/usage.py", "if any(model in models for model in marked):", "if False:"),
     (
         "function/composers/usage.py",
@@ -246,6 +267,13 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "        if self.used or self.holds:\n",
         "        if self.holds:\n",
     ),
+    (
+        "function/composers/fleet.py",
+        "        if self.used or self.holds:\n",
+        "        if self.used:\n",
+    ),
+    ("function/composers/fleet.py", "fresh.add(cluster)", "pass"),
+    ("function/fn.py", "if call.valid_until < math.inf:", "if False:"),
     ("function/composers/usage.py", 'return bool(found == "true")', "return False"),
     # Waves
     (_WAVES, "clusters=1),)", "clusters=2),)"),
@@ -294,8 +322,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "",
     ),
     (
-        _CONSUMER + "decision.py",
-        "applied = request.is_bare or self.call.is_applied(request.key)",
+        _CONSUMER + "turns.py",
+        "applied = request.is_bare or call.is_applied(request.key)",
         "applied = True",
     ),
     (
@@ -389,7 +417,6 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_WAVES, "in [m for m in old if m.ready] or old)", "in old)"),
     (_WAVES, "HALTED if refused else", "PROGRESSING if refused else"),
     # Who is counted
-    (_USAGE, " for key in stays} - {None}", " for key in stays}"),
     (_USAGE, 'kept["annotations"].pop(names.ANNOTATION_PROGRESS, None)', "pass"),
     (_USAGE, "return Consumer(namespace if scope else", "return Consumer(str(scope) if scope else"),
     (_USAGE, "where = () if who.namespace else", "where = () if True else"),

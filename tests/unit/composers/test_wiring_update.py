@@ -193,7 +193,8 @@ def test_rolling_update_stops_at_a_failing_consumer() -> None:
     assert world.moved() == NAMES
 
 
-def test_consumer_moves_until_the_provider_has_applied_its_new_wiring() -> None:
+@pytest.mark.parametrize("tried", ["not yet", "and failed"])
+def test_consumer_moves_until_the_provider_has_applied_its_new_wiring(tried: str) -> None:
     """Until then the status is that of the old pods, which are ready."""
     world = settled(update="Rolling")
     world.spec |= EDIT
@@ -205,8 +206,11 @@ def test_consumer_moves_until_the_provider_has_applied_its_new_wiring() -> None:
     assert world.moved() == ["a"]
     seen = world.observed["a"][KEY]
     synced = {"type": "Synced", "status": "True", "observedGeneration": 1}
+    if tried == "and failed":
+        synced |= {"status": "False", "observedGeneration": 2, "message": "connect failed: x"}
     seen["metadata"]["generation"] = 2
-    seen["status"] = old | {"conditions": [*old["conditions"], synced]}
+    ready = {"type": "Ready", "status": "True", "observedGeneration": 1}
+    seen["status"] = old | {"conditions": [ready, synced]}
     got = world.consume("a")
     usage = next(it for key, it in got.desired.items() if key.startswith("usage-tier"))
     assert usage["metadata"]["annotations"][PROGRESS] == "Moving"
