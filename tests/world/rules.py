@@ -190,7 +190,12 @@ class Rules:
             return
         used = tier if part["kind"] == "Object" else key_of(part)
         began = self.world.core.began
-        if self.seen.get(used, began) < began and self.world.store.is_used(used):
+        users = [
+            usage
+            for usage in self.world.store.documents.values()
+            if usage["kind"] == "Usage" and of_usage(usage) == used and "by" in usage["spec"]
+        ]
+        if self.seen.get(used, began) < began and users:
             self.broken(f"{tier[2]} drops {name} while {used[2]} is used")
         if part["kind"] == "KVOffloadTier":
             cluster = part["spec"]["inferenceClusterRef"]["name"]
@@ -561,7 +566,9 @@ class Rules:
         waits = [
             name
             for name, child in children.items()
-            if name in clusters and _stamped(child) != self.wanted(tier, name)
+            if name in clusters
+            and not self.is_of_another(child)
+            and _stamped(child) != self.wanted(tier, name)
         ]
         fails = [
             name
@@ -658,7 +665,9 @@ class Rules:
             elif key[0] == "Usage" and not self.is_wired_to(document):
                 self.broken(f"Usage {key[2]} of {of_usage(document)[2]} cannot go")
             elif key[0] == "KVOffloadTier" and not (
-                self.is_used_below(document) or self.in_foreground
+                self.is_used_below(document)
+                or self.in_foreground
+                or any(map(self.is_cut_loose, self.objects_of(document)))
             ):
                 self.broken(f"tier {key[2]} cannot go")
 
@@ -679,12 +688,15 @@ class Rules:
         """Whether an Object stands on a cluster that was unregistered below it.
 
         A consumer's, or a tier's that was removed in the foreground meanwhile: the garbage
-        collector takes the marks on a ProviderConfig before the Objects (a known limit).
+        collector takes the marks on a ProviderConfig before the Objects (a known limit). Or one
+        that core wrote by what it had read before, which never reached the cluster.
         """
         config = document["spec"]["providerConfigRef"]["name"]
         remote = manifest(document) or {}
         gone = self.world.store.get(("ClusterProviderConfig", "", config)) is None
-        return gone and (remote["metadata"].get("namespace") != _AGENTS or self.in_foreground)
+        never = "atProvider" not in document.get("status", {})
+        is_tiers = remote["metadata"].get("namespace") == _AGENTS
+        return gone and (never or self.in_foreground or not is_tiers)
 
     def is_used_below(self, tier: Document) -> bool:
         store = self.world.store
