@@ -328,8 +328,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _CONSUMER + "recorded.py",
-        "if record.wired and backend and backend != record.backend:",
-        "if False:",
+        "return not is_other and names_tier",
+        "return names_tier",
     ),
     ("function/workloads/rolled.py", " and there <= updated", ""),
     (

@@ -91,17 +91,12 @@ class Outcome:
 
     @property
     def shares(self) -> list[usage.Share]:
-        """Return what its engines share on the tier; [] where the tier has no plan."""
-        if self.plan is None:
-            return []
+        """Return what its engines share on the tier; [] where that is not known."""
         if self.action is not Action.REPLAYED:
-            return [usage.Share(redacted(e.model), e.identity) for e in self.engines]
+            engines = self.engines if self.plan else ()
+            return [usage.Share(redacted(e.model), e.identity) for e in engines]
         record = self.request.record
-        if (
-            record is None
-            or not record.wired
-            or not recorded.is_record_of(self.request, self.found)
-        ):
+        if record is None or not record.wired or not recorded.names_tier(self.request, self.found):
             return []
         facts = record.engines.values()
         return [usage.Share(each.get("model", ""), each.get("identity", "")) for each in facts]

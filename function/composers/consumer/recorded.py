@@ -14,19 +14,27 @@ def has_recorded_template(request: OffloadRequest) -> bool:
 
 
 def is_record_of(request: OffloadRequest, found: lookup.Found | None) -> bool:
-    """Return whether the record is of the tier that the workload names, where it runs.
+    """Return whether the record is of the tier that the workload names, as that is now.
+
+    A tier in use keeps its backend; one that came into use as it was edited, or was deleted and
+    made again, has another.
+    """
+    record = request.record
+    backend = access.text(found.document, "spec", "backend") if found else ""
+    is_other = record is not None and record.wired and backend not in ("", record.backend)
+    return not is_other and names_tier(request, found)
+
+
+def names_tier(request: OffloadRequest, found: lookup.Found | None) -> bool:
+    """Return whether the record names the tier that the workload names, where it runs.
 
     A name in a field of the composite, the cluster, or who has that name may change while the pod
-    template does not. A tier in use keeps its backend; one that came into use as it was edited, or
-    was deleted and made again, has another.
+    template does not.
     """
     record = request.record
     if record is None or record.tier != str(request.ref):
         return False
     document = found.document if found else None
-    backend = access.text(document, "spec", "backend")
-    if record.wired and backend and backend != record.backend:
-        return False
     name = access.text(document, "metadata", "name")
     if record.child or not name:
         return name in ("", record.child)

@@ -471,6 +471,26 @@ def test_consumer_is_wired_once_the_tier_itself_has_seen_that_it_is_open() -> No
     assert kept.desired[KEY] == got.desired[KEY], "what is wired stays so"
 
 
+NATIVE = {"backend": "Native", "native": {"cpu": {"sizeGiB": 10}}, "lmcache": None}
+
+
+@pytest.mark.parametrize("edit", [{}, NATIVE], ids=["the same backend", "another backend"])
+def test_engine_marks_its_tier_although_that_is_refused_now(edit: dict[str, Any]) -> None:
+    """Core may end between the write of the engine and that of its Usage."""
+
+    def ask(tier: dict[str, Any], seen: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        required = d.requirements(tier)
+        got = call(d.replica(), desired={KEY: d.engine()}, observed=seen, required=required)
+        return got, {key: it for key, it in got.desired.items() if key.startswith("usage-")}
+
+    first, marks = ask(d.ready_tier(), {})
+    seen = {key: it for key, it in observe(first).items() if key not in marks}
+    _, marks = ask(d.ready_tier(), seen)
+    got, kept = ask(d.refused_tier(**edit), seen)
+    assert got.conditions["KVOffloadReady"] == ("False", "InvalidTier")
+    assert kept == marks != {}
+
+
 def test_users_count_in_the_very_edit_that_closes_their_namespace() -> None:
     tier = d.tier(allowedNamespaces={"from": "Names", "names": ["team-a"]})
     required: dict[str, Any] = {"cluster": [d.cluster()], "usages": [used_in("team-a")]}
