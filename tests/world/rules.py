@@ -123,6 +123,8 @@ class Rules:
         self.arrived: dict[tuple[str, int], int] = {}
         self.replaced: dict[str, int] = {}
         self.deleted: set[str] = set()  # remote names of tiers
+        # What reached core's cache of each tier's spec, and at which step.
+        self.specs: dict[Key, list[tuple[int, Document]]] = {}
         self.under_way: dict[Key, int] = {}
         self.in_foreground = False  # whether somebody has removed a tier so
         self.failed = ""
@@ -146,6 +148,8 @@ class Rules:
         if after is not None:
             self.arrived.setdefault(_version(after), self.world.steps)
         if key[0] == "KVOffloadTier":
+            if after is not None:
+                self.specs.setdefault(key, []).append((self.world.steps, _stamped(after)))
             if after is None:
                 self.deleted.add(names.remote_name(*key[1:]))
             if after is None or IN_USE not in after["metadata"].get("labels", {}):
@@ -207,9 +211,9 @@ class Rules:
         if _stamped(before) == _stamped(after) or is_deleted(before):
             return
         own, began = key_of(after), self.world.core.began
-        seen = self.world.core_view.get(own)
-        if seen is not None and _stamped(seen) == _stamped(after):
-            return  # kept as core sees it, which does not know its own last write yet
+        known = [given for step, given in self.specs.get(own, ()) if step < began]
+        if known and known[-1] == _stamped(after):
+            return  # kept as core had read it, which did not know of a write since
         tier = self.world.store.documents[fleet]
         self.drop_through()
         most = tier["spec"].get("rollout", {}).get("maxUnavailable", "25%")
