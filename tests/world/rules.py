@@ -338,6 +338,8 @@ class Rules:
             return
         if _template(before) == _template(after):
             return
+        if was and not now and self.is_stranger(composite, was):
+            return
         if was and not now and asks and not (edited and wish.policy == "Optional"):
             self.broken(f"{consumer} is unwired, and nobody asked for it")
         moves = self.is_unseen(before, self.world.core.began) or self.is_overtaken(
@@ -345,6 +347,21 @@ class Rules:
         )
         if not edited and not moves and not (not was and wish.policy == "Required" and now):
             self.rolls(consumer, now)
+
+    def is_stranger(self, composite: Key, mark: str) -> bool:
+        """Whether nothing but its record says that a consumer used a tier, which does not admit it.
+
+        Core ended between the engine and its Usage. Teams can write records.
+        """
+        it = self.world.store.documents[composite]
+        usages = self.world.store.dependents(it["metadata"]["uid"])
+        if any(usage["kind"] == "Usage" and _remote_name(usage) == mark for usage in usages):
+            return False
+        return any(
+            names.remote_name(*key[1:]) == mark and not admits(tier, composite[1])
+            for key, tier in self.world.store.documents.items()
+            if key[0] == "KVOffloadTier"
+        )
 
     def is_overtaken(self, composite: Key, before: Document, after: Document) -> bool:
         """Whether a tier got another backend, or went, before core saw that a consumer uses it.
@@ -562,7 +579,15 @@ class Rules:
         }
         if tier["spec"].get("removal") != "Remove":
             kept |= {cluster for cluster, child in children.items() if self.is_there(child)}
-        if children.keys() != clusters | kept:
+        # What an earlier fleet of the name composed stays while it is used; core says so.
+        taken = {
+            it["spec"]["inferenceClusterRef"]["name"]
+            for it in self.world.store.documents.values()
+            if it["kind"] == "KVOffloadTier"
+            and it["metadata"].get("labels", {}).get(names.LABEL_FLEET) == key[2]
+            and controller(it) != tier["metadata"]["uid"]
+        }
+        if children.keys() != (clusters | kept) - taken:
             self.broken(
                 f"{key[2]} has children on {sorted(children)}, and its clusters are"
                 f" {sorted(clusters)}, kept {sorted(kept)}"

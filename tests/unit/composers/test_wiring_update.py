@@ -67,13 +67,8 @@ class World:
         self.anew: dict[str, str] = {}
 
     def tier(self) -> Document:
-        tier = d.ready_tier(**self.spec)
-        status = tier["status"] | self.status
-        if self.unready:
-            off = {"type": "AgentsReady", "status": "False", "reason": "Starting"}
-            kept = [c for c in status["conditions"] if c["type"] != "AgentsReady"]
-            status["conditions"] = [*kept, off]
-        return tier | {"status": status}
+        tier = (d.unready_tier if self.unready else d.ready_tier)(**self.spec)
+        return tier | {"status": tier["status"] | self.status}
 
     def usages(self) -> list[Document]:
         found = []
@@ -251,6 +246,7 @@ def test_progress_stays_while_the_tier_is_not_ready() -> None:
     assert world.whose_turn() == ["ModelReplica/team-a/a"]
     world.unready = True
     assert [said(world.consume(name)) for name in NAMES] == ["Moving", *["Behind"] * 4]
+    assert world.consume("a").conditions["KVOffloadReady"] == ("False", "TierNotReady")
     assert world.offload() == {"remaining": "2+"}
     assert world.whose_turn() == ["ModelReplica/team-a/a"]
     world.broken = set()
