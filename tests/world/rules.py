@@ -123,6 +123,8 @@ class Rules:
         self.arrived: dict[tuple[str, int], int] = {}
         self.replaced: dict[str, int] = {}
         self.deleted: set[str] = set()  # remote names of tiers
+        # Tiers that went before they said on which ProviderConfig they are.
+        self.unguarded: set[str] = set()
         # What reached core's cache of each tier's spec, and at which step.
         self.specs: dict[Key, list[tuple[int, Document]]] = {}
         self.under_way: dict[Key, int] = {}
@@ -149,6 +151,8 @@ class Rules:
             self.arrived.setdefault(_version(after), self.world.steps)
         if key[0] == "KVOffloadTier":
             if after is not None:
+                if is_deleted(after) and "providerConfigRef" not in after.get("status", {}):
+                    self.unguarded.add(after["metadata"]["uid"])
                 self.specs.setdefault(key, []).append((self.world.steps, _stamped(after)))
             if after is None:
                 self.deleted.add(names.remote_name(*key[1:]))
@@ -623,6 +627,9 @@ class Rules:
         if it is None or is_deleted(it):
             return
         engine = self.engine(name)
+        refs = it["spec"].get("crossplane", {}).get("resourceRefs", [])
+        if engine is not None and engine["metadata"]["name"] not in {ref["name"] for ref in refs}:
+            return  # core wrote it and forgot it, by a cache that lagged: nobody is asked of it
         said = condition(it, KVOFFLOAD)
         mark = wired_to(manifest(engine))
         tier = self.found(wish.tier, wish.cluster)
@@ -724,6 +731,7 @@ class Rules:
         remote = manifest(document) or {}
         gone = self.world.store.get(("ClusterProviderConfig", "", config)) is None
         never = "atProvider" not in document.get("status", {})
+        never |= controller(document) in self.unguarded
         is_tiers = remote["metadata"].get("namespace") == _AGENTS
         return gone and (never or self.in_foreground or not is_tiers)
 
