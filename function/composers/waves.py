@@ -114,8 +114,10 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     everyone = len(members)
     old = [m for m in members if m.exists and not m.updated]
     running = stable(members)
-    # What an edit before this one reached, and not all others, must work with that first.
-    fails = {m.cluster for m in members if old and not m.done and m.revision != running}
+    # What an edit before this one reached, and not all others, must work with that first; and what
+    # takes one now is waited for.
+    before = [m for m in members if old and not m.done]
+    fails = {m.cluster for m in before if m.revision != running or not (m.failed or m.lost)}
     members = [m for m in members if not m.untouched or m.cluster in fails]
     # A new cluster holds nobody up: it may wait for the edit before it gets a child.
     there = [m for m in members if m.exists] if old else members

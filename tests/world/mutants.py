@@ -280,8 +280,9 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_WAVES, " - len(unsettled) - len(elsewhere)", " - len(unsettled)"),
     (_WAVES, " - len(unsettled) - len(elsewhere)", ""),
     (_WAVES, "if m.failed or m.lost]", "if m.failed and m.lost]"),
-    (_WAVES, "if old and not m.done and m.revision", "if False and m.revision"),
-    (_WAVES, "not m.done and m.revision != running", "not m.done"),
+    (_WAVES, "for m in members if old and not m.done]", "for m in members if False]"),
+    (_WAVES, "if m.revision != running or not (m.failed", "if True or not (m.failed"),
+    (_WAVES, "running or not (m.failed or m.lost)}", "running}"),
     (_WAVES, "    if rollout.paused:", "    if False:"),
     (_WAVES, "return proven and all(m.settled for m in wave)", "return proven"),
     (

@@ -262,6 +262,23 @@ def test_edit_of_the_last_clusters_override_waits_for_the_edit_before(how: str) 
     assert world.steps(4)[-1] == "a=v2 b=v2 c=v2"
 
 
+def test_edit_waits_for_the_override_that_another_cluster_takes_now() -> None:
+    """Both carry one revision, and the override is of one of them alone."""
+    world = overridden([])
+    del world.clusters["c"]
+    world.clusters |= {"a": {"gpu": "h300"}, "b": {"gpu": "h200"}}
+    world.steps(2)
+    world.tag, world.rows, world.says = "v2", sized(("h200", 50)), {("b", "v2"): "starts"}
+    assert world.steps(4)[-1].startswith("a=v2 b=v2")
+    world.rows = sized(("h200", 50), ("h300", 90))
+    world.steps(3)
+    assert (world.sizes()["a"], world.sizes()["b"]) == (200, 50)
+    world.says = {}
+    world.answer()
+    world.steps(3)
+    assert (world.sizes()["a"], world.sizes()["b"]) == (90, 50)
+
+
 def test_cluster_that_failed_before_does_not_block_the_edit_of_its_override() -> None:
     """It has the values already that the edit brings to others."""
     world = overridden(sized(("h100", 50)))
