@@ -545,9 +545,14 @@ class Rules:
         if not is_there and "providerConfigRef" not in tier["status"]:
             return False, "no cluster"  # else what runs there is kept as it is
         mark = names.remote_name(key[1], key[2])
-        for remote, document in cluster.documents.items():
-            if remote[1] != _AGENTS or not remote[2].startswith(mark):
-                continue
+        own = {
+            remote: document
+            for remote, document in cluster.documents.items()
+            if remote[1] == _AGENTS and remote[2].startswith(mark)
+        }
+        if not own and tier["spec"]["backend"] != "Native":
+            return False, "nothing is there"
+        for remote, document in own.items():
             if remote[0] == "DaemonSet":
                 desired, ready, current = cluster.agents(remote)
                 least = needed(
