@@ -296,7 +296,10 @@ class World:
             cluster.failing.clear()
             for key in cluster.documents:
                 self.schedule("pods", cluster.name, key)
+        deaf = list(self.core.deaf)
         self.core.deaf.clear()
+        for key in deaf:  # a breaker that closes lets an event through
+            self.core.queue(key)
         for view in self.store.views:
             view.lags = False
 
