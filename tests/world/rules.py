@@ -125,8 +125,10 @@ class Rules:
         self.deleted: set[str] = set()  # remote names of tiers
         # Tiers that went before they said on which ProviderConfig they are.
         self.unguarded: set[str] = set()
-        # What reached core's cache of each tier's spec, and at which step.
-        self.specs: dict[Key, list[tuple[int, Document]]] = {}
+        # What reached core's cache of each tier, and at which step.
+        self.tiers: dict[Key, list[tuple[int, Document]]] = {}
+        # Usages that core told to go when it had not seen the engine that they wait for.
+        self.blind: set[str] = set()
         self.under_way: dict[Key, int] = {}
         self.in_foreground = False  # whether somebody has removed a tier so
         self.failed = ""
@@ -153,7 +155,7 @@ class Rules:
             if after is not None:
                 if is_deleted(after) and "providerConfigRef" not in after.get("status", {}):
                     self.unguarded.add(after["metadata"]["uid"])
-                self.specs.setdefault(key, []).append((self.world.steps, _stamped(after)))
+                self.tiers.setdefault(key, []).append((self.world.steps, after))
             if after is None:
                 self.deleted.add(names.remote_name(*key[1:]))
             if after is None or IN_USE not in after["metadata"].get("labels", {}):
@@ -215,10 +217,10 @@ class Rules:
         if _stamped(before) == _stamped(after) or is_deleted(before):
             return
         own, began = key_of(after), self.world.core.began
-        known = [given for step, given in self.specs.get(own, ()) if step < began]
-        if known and known[-1] == _stamped(after):
+        known = self.read(own, began)
+        if known is not None and _stamped(known) == _stamped(after):
             return  # kept as core had read it, which did not know of a write since
-        tier = self.world.store.documents[fleet]
+        tier = self.read(fleet, began) or self.world.store.documents[fleet]
         self.drop_through()
         most = tier["spec"].get("rollout", {}).get("maxUnavailable", "25%")
         stays = self.members(tier)
@@ -231,6 +233,11 @@ class Rules:
         if len(others) >= max(1, needed(most, len(stays))) and not self.is_unseen(before, began):
             self.broken(f"the edit reaches {own[2]} while {sorted(k[2] for k in others)} take it")
         self.under_way[own] = began
+
+    def read(self, tier: Key, began: int) -> Document | None:
+        """Return a tier as a reconcile had read it that began then."""
+        found = [document for step, document in self.tiers.get(tier, ()) if step < began]
+        return found[-1] if found else None
 
     def drop_through(self) -> None:
         """Forget the children whose edit works."""
@@ -424,7 +431,9 @@ class Rules:
             if controller(document) != controller(usage):
                 continue
             is_wired = wired_to(manifest(document)) == _remote_name(usage)
-            if is_wired and not self.is_unseen(document, self.world.core.began):
+            if is_wired and self.is_unseen(document, self.world.core.began):
+                self.blind.add(usage["metadata"]["uid"])
+            elif is_wired:
                 self.broken(f"{composite[2]} gives up {of[2]} and its engine is wired to it")
 
     def answered(
@@ -703,7 +712,7 @@ class Rules:
                 if any(map(self.is_cut_loose, self.objects_of(document))):
                     continue
                 self.broken(f"{key[2]} cannot go")
-            elif key[0] == "Usage" and not self.is_wired_to(document):
+            elif key[0] == "Usage" and document["metadata"]["uid"] not in self.blind:
                 self.broken(f"Usage {key[2]} of {of_usage(document)[2]} cannot go")
             elif key[0] == "KVOffloadTier" and not (
                 self.is_used_below(document)
@@ -711,15 +720,6 @@ class Rules:
                 or any(map(self.is_cut_loose, self.objects_of(document)))
             ):
                 self.broken(f"tier {key[2]} cannot go")
-
-    def is_wired_to(self, usage: Document) -> bool:
-        """Whether the engine that a Usage waits for is wired to its tier: it protects that still.
-
-        Core told it to go by what it had read before it saw that engine.
-        """
-        mark = _remote_name(usage)
-        owned = self.world.store.dependents(controller(usage))
-        return any(wired_to(manifest(each)) == mark for each in owned)
 
     def objects_of(self, composite: Document) -> list[Document]:
         found = self.world.store.dependents(composite["metadata"]["uid"])
