@@ -138,6 +138,16 @@ def settled(**wiring: Any) -> World:
     return world
 
 
+def edited() -> World:
+    """All are behind, and the first one has its turn."""
+    world = settled(update="Rolling")
+    world.spec |= EDIT
+    for name in NAMES:
+        world.consume(name)
+    world.offload()
+    return world
+
+
 def test_on_change_moves_no_engine_and_writes_no_usage_annotation() -> None:
     world = settled()
     world.spec |= EDIT
@@ -191,11 +201,7 @@ def test_rolling_update_stops_at_a_failing_consumer() -> None:
 @pytest.mark.parametrize("tried", ["not yet", "and failed"])
 def test_consumer_moves_until_the_provider_has_applied_its_new_wiring(tried: str) -> None:
     """Until then the status is that of the old pods, which are ready."""
-    world = settled(update="Rolling")
-    world.spec |= EDIT
-    for name in NAMES:
-        world.consume(name)
-    world.offload()
+    world = edited()
     old = world.observed["a"][KEY]["status"]
     world.consume("a")
     assert world.moved() == ["a"]
@@ -215,11 +221,7 @@ def test_consumer_moves_until_the_provider_has_applied_its_new_wiring(tried: str
 
 def test_consumer_moves_while_an_old_pod_is_the_ready_one() -> None:
     """A surge keeps the Deployment available: its Object is Ready before any new pod is."""
-    world = settled(update="Rolling")
-    world.spec |= EDIT
-    for name in NAMES:
-        world.consume(name)
-    world.offload()
+    world = edited()
     world.consume("a")
     pods = {"replicas": 2, "updatedReplicas": 1, "readyReplicas": 1}
     world.observed["a"][KEY]["status"]["atProvider"]["manifest"]["status"] = pods
@@ -236,11 +238,7 @@ def said(got: Any) -> str:
 
 def test_progress_stays_while_the_tier_is_not_ready() -> None:
     """An edit that moves engines restarts the agents too: nobody else's turn comes of that."""
-    world = settled(update="Rolling")
-    world.spec |= EDIT
-    for name in NAMES:
-        world.consume(name)
-    world.offload()
+    world = edited()
     world.broken = {"a"}
     world.consume("a")
     assert world.whose_turn() == ["ModelReplica/team-a/a"]
@@ -256,11 +254,7 @@ def test_progress_stays_while_the_tier_is_not_ready() -> None:
 
 @pytest.mark.parametrize("up", [True, False])
 def test_consumer_moves_on_while_its_tier_cannot_be_judged(up: bool) -> None:
-    world = settled(update="Rolling")
-    world.spec |= EDIT
-    for name in NAMES:
-        world.consume(name)
-    world.offload()
+    world = edited()
     world.broken = set() if up else {"a"}
     world.consume("a")
     valid, world.spec = world.spec, world.spec | {"lmcache": {"l1": {"sizeGiB": -1}}}
