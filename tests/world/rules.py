@@ -320,7 +320,7 @@ class Rules:
         least = it["spec"].get("readiness", {}).get("minAvailable", "90%")
         for each in self.world.store.dependents(it["metadata"]["uid"]):
             wanted = manifest(each) or {}
-            if each["kind"] != "Object" or wanted.get("kind") not in ("DaemonSet", "StatefulSet"):
+            if is_deleted(each) or wanted.get("kind") not in ("DaemonSet", "StatefulSet"):
                 continue
             cluster = self.world.clusters[objects.provider_config(each)]
             pods = cluster.pods.get(key_of(wanted), [])
@@ -349,7 +349,8 @@ class Rules:
             return
         if _template(before) == _template(after):
             return
-        if was and not now and self.is_stranger(composite, was):
+        began = self.world.core.began
+        if was and not now and (self.is_unseen(before, began) or self.is_stranger(composite, was)):
             return
         if was and not now and asks and not (edited and wish.policy == "Optional"):
             self.broken(f"{consumer} is unwired, and nobody asked for it")
@@ -362,11 +363,15 @@ class Rules:
     def is_stranger(self, composite: Key, mark: str) -> bool:
         """Whether nothing but its record says that a consumer used a tier, which does not admit it.
 
-        Core ended between the engine and its Usage. Teams can write records.
+        Core ended between the engine and its Usage, or has not seen that. Teams can write records.
         """
         it = self.world.store.documents[composite]
-        usages = self.world.store.dependents(it["metadata"]["uid"])
-        if any(usage["kind"] == "Usage" and _remote_name(usage) == mark for usage in usages):
+        usages = [
+            usage
+            for usage in self.world.store.dependents(it["metadata"]["uid"])
+            if usage["kind"] == "Usage" and _remote_name(usage) == mark
+        ]
+        if not all(self.is_unseen(usage, self.world.core.began) for usage in usages):
             return False
         return any(
             names.remote_name(*key[1:]) == mark and not admits(tier, composite[1])
