@@ -7,7 +7,6 @@ traceback in the log. A fatal keeps everything that runs.
 """
 
 import asyncio
-import math
 import time
 import traceback
 from collections.abc import Callable
@@ -193,8 +192,8 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         answer.asks_for_more = call.lacks(answer.requirements)
         if answer.ttl == TTL_WITH_REQUIREMENTS and call.is_watched(answer.requirements):
             answer.ttl = TTL_WATCHED
-        if call.valid_until < math.inf:
-            answer.ttl = min(answer.ttl, TTL_TIMED)
+        if answer.ttl > TTL_TIMED and call.changes_within(answer.ttl):
+            answer.ttl = TTL_TIMED
         if call.is_unresponsive:
             answer.ttl = min(answer.ttl, TTL_UNRESPONSIVE)
         counted.refusals = tuple(answer.refusals)

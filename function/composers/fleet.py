@@ -241,7 +241,10 @@ class _FleetComposer:
             config = self.held.get(cluster) or self.call.observed_value(PREFIX + cluster, *_CONFIG)
             if config:  # else it has nothing on its cluster
                 self.holds[cluster] = config
-            elif not self.call.observed_value(PREFIX + cluster, "status", "conditions"):
+            elif not any(
+                self.call.observed_whole_condition(PREFIX + cluster, kind)
+                for kind in ("Ready", c.CONDITION_ACCEPTED)
+            ):
                 fresh.add(cluster)  # or has it, and core has yet to write its first status
         guarded = provider_config_guard.in_force(self.call, self.holds)
         self.last = sorted((self.holds.keys() - guarded) | fresh)

@@ -139,10 +139,14 @@ class FleetRollout:
           revisions differently. It counts where the ones that wait get the same overrides, unless
           it ran that revision before any edit.
 
-        What fails in a fleet that is Done was not broken by what one cluster takes later.
+        What fails in a fleet that is Done was broken by no edit, and each later one must know.
         """
+        shown = {
+            cluster: replace(m, excused=m.excused or (self._was_done and (m.failed or m.lost)))
+            for cluster, m in self._shown.items()
+        }
         if not self._old:
-            return self._shown
+            return shown
         targets = {self._overrides(m.cluster) for m in self._old}
         is_edit = any(m.revision != self.revision for m in self._old)
 
@@ -154,10 +158,9 @@ class FleetRollout:
                 counts = alike or (is_edit and self._took_edit(m.cluster))
             else:
                 counts = alike and m.revision != self._stable
-            excused = m.excused or (self._was_done and not m.done)
-            return replace(m, untouched=not counts, excused=excused)
+            return replace(m, untouched=not counts)
 
-        return {cluster: compared(m) for cluster, m in self._shown.items()}
+        return {cluster: compared(m) for cluster, m in shown.items()}
 
     @cached_property
     def members(self) -> list[FleetCluster]:
@@ -202,7 +205,12 @@ class FleetRollout:
         if takes:
             previous = self._previous_of(member)
             return Stamp(self.target(cluster), self.revision, self._unready(member), previous)
-        return self.observed(cluster) if member.exists else self._running(cluster)
+        if not member.exists:
+            return self._running(cluster)
+        kept = self.observed(cluster)
+        if kept is None or not member.updated:
+            return kept
+        return replace(kept, unready=kept.revision if member.excused and not member.done else "")
 
     def observed(self, cluster: str) -> Stamp | None:
         """Return what a cluster's child carries now, None where it has none."""
@@ -299,7 +307,7 @@ class FleetRollout:
             done=updated and judged and ready and not reason and self._lasts(child),
             ready=ready,
             failed=judged and reason not in _PASSING,
-            busy=not updated and (not judged or reason in _BUSY),
+            busy=not judged or reason in _BUSY,
             lost=reason in _UNSEEN,
             excused=bool(found.unready),
             revision=found.revision,

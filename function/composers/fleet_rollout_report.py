@@ -24,13 +24,14 @@ def status(rollout: FleetRollout) -> Json:
     if not rollout.members:
         return {}
     decision = rollout.decision
+    done = decision.state is State.DONE
     return {
         "revision": rollout.revision,
         **({"previous": rollout.previous} if rollout.previous else {}),
         "state": str(decision.state),
         # An edit that changes no cluster has no wave.
         **({"wave": decision.wave, "waves": decision.waves} if decision.waves else {}),
-        "updated": sum(1 for m in rollout.members if m.updated and m.settled),
+        "updated": sum(1 for m in rollout.members if m.updated and (m.done if done else m.settled)),
         "waiting": list(decision.waiting[:_MOST]),
     }
 

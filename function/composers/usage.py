@@ -55,6 +55,7 @@ REQUIRED_OWN = "own-usages"
 _IN_USE = ("metadata", "labels", "crossplane.io/in-use")
 _KEY = "usage-tier-"
 _NAME = ("metadata", "name")
+_PROGRESS = ("metadata", "annotations", names.ANNOTATION_PROGRESS)
 
 
 @dataclass(frozen=True, order=True)
@@ -292,7 +293,7 @@ def observed(
     """Return the observed Usages of these model strings, as the consumer composes them now.
 
     `by`: what owns the tier now; a release before this one wrote the consumer itself. `progress`:
-    how far the consumer is with the tier's wiring.
+    what those that said so before go on to say of the tier's wiring.
     """
     found = {}
     for key in _composed_before(call):
@@ -301,7 +302,7 @@ def observed(
         }
         if any(model in models for model in marked):
             found[key] = _recomposed(call, key, by)
-            if progress:
+            if progress and progress == call.observed_value(key, *_PROGRESS):
                 found[key]["metadata"]["annotations"][names.ANNOTATION_PROGRESS] = progress
     return found
 
@@ -335,8 +336,7 @@ def marks(call: Call, reference: str, child: str = "") -> bool:
 
 def said_progress(call: Call) -> set[str]:
     """Return how far the consumer's Usages last said that it is."""
-    own = ("metadata", "annotations", names.ANNOTATION_PROGRESS)
-    return {str(call.observed_value(key, *own)) for key in _composed_before(call)}
+    return {str(call.observed_value(key, *_PROGRESS)) for key in _composed_before(call)}
 
 
 def _composed_before(call: Call) -> list[str]:

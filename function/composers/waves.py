@@ -41,7 +41,7 @@ class FleetCluster:
     `exists`: the child is there and stays. `updated`: it carries the fleet's present spec. `done`:
     it works with it. `failed`: waiting alone will not make it work. `lost`: what is known of it is
     old. `excused`: no edit made it unready, see `excuses`. `revision`: it was stamped with last.
-    `busy`: it does not have the edit, and starts or takes another one now. `untouched`: the edit
+    `busy`: it starts, or takes an edit now. `untouched`: the edit
     changes nothing there (it is one of other clusters' overrides), so that it proves nothing; what
     an edit before changed there must work all the same.
     `refused`: its overrides do not fit together, so that it cannot have the edit.
@@ -113,12 +113,9 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     """Return who takes the edit now; depends on the arguments alone."""
     everyone = len(members)
     old = [m for m in members if m.exists and not m.updated]
-    running = stable(members)
-    # What an edit before this one reached, and not all others, must work with that first; and what
-    # takes one now is waited for.
-    before = [m for m in members if old and not m.done]
-    fails = {m.cluster for m in before if m.revision != running or not (m.failed or m.lost)}
-    members = [m for m in members if not m.untouched or m.cluster in fails]
+    # What takes an edit now is waited for, and what one before this broke must work with that.
+    held = {m.cluster for m in members if old and (m.busy or m.failed or m.lost)}
+    members = [m for m in members if not m.untouched or m.cluster in held]
     # A new cluster holds nobody up: it may wait for the edit before it gets a child.
     there = [m for m in members if m.exists] if old else members
     assigned = _assign(there, _waves(there, rollout))

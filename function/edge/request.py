@@ -127,6 +127,16 @@ class Call:
         self.valid_until = min(self.valid_until, moment)
         return False
 
+    def changes_within(self, seconds: float) -> bool:
+        """Return whether time alone changes the answer so soon; else it is asked for before that.
+
+        The same request has the same answer only as long as this one holds, too.
+        """
+        if self.valid_until - self._now <= seconds:
+            return True
+        self.valid_until -= seconds
+        return False
+
     @property
     def anything_observed(self) -> bool:
         return bool(self._req.observed.resources)
@@ -194,12 +204,17 @@ class Call:
         """Return whether the provider has applied an Object as it is observed.
 
         It writes the generation that it applied with what the cluster made of it. Where it failed
-        it writes the generation that it tried, and leaves Ready as it was.
+        it writes the generation that it tried, and leaves what it saw last: that must hold all.
         """
-        failed = self.observed_condition(key, "Synced") == "False"
-        applied = self.observed_whole_condition(key, "Ready" if failed else "Synced")
-        generation = self.observed_value(key, "metadata", "generation")
-        return applied.get("observedGeneration") in (None, generation)
+        synced = self.observed_whole_condition(key, "Synced")
+        if synced.get("status") == "False":
+            wanted, there = (
+                self.observed_value(key, *path)
+                for path in (objects.MANIFEST, objects.STATUS_MANIFEST)
+            )
+            return access.holds(there, wanted)
+        applied = synced.get("observedGeneration")
+        return applied in (None, self.observed_value(key, "metadata", "generation"))
 
     def observed_provider_config(self) -> str:
         """Return the ClusterProviderConfig of observed Objects, "" where there is none."""

@@ -84,6 +84,17 @@ def at(document: Any, *path: str) -> Any:
     return document
 
 
+def holds(whole: Any, part: Any) -> bool:
+    """Return whether a document has all of another one: objects by key, lists item by item."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(
+            key in whole and holds(whole[key], value) for key, value in part.items()
+        )
+    if isinstance(part, list):
+        return isinstance(whole, list) and len(whole) == len(part) and all(map(holds, whole, part))
+    return bool(whole == part)
+
+
 def text(document: Any, *path: str) -> str:
     """Return the string at a path, "" for anything else."""
     found = at(document, *path)

@@ -147,7 +147,8 @@ def _remote(it: Document) -> RemoteKey:
 def _condition(it: Document, kind: str, status: str, reason: str, message: str = "") -> Document:
     generation = it["metadata"]["generation"]
     said = {"type": kind, "status": status, "reason": reason, "message": message}
-    return {**said, "observedGeneration": generation}
+    # provider-kubernetes v1.2.1 sets Ready without one, crossplane-runtime Synced with one.
+    return {**said, "observedGeneration": generation} if kind == "Synced" else said
 
 
 def conditions_with(before: list[Any], said: Any, now: str) -> list[Document]:

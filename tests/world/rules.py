@@ -129,6 +129,8 @@ class Rules:
         self.tiers: dict[Key, list[tuple[int, Document]]] = {}
         # Usages that core told to go when it had not seen the engine that they wait for.
         self.blind: set[str] = set()
+        # Remote names of tiers that gave two turns, by a cache that lagged.
+        self.doubled: set[str] = set()
         self.under_way: dict[Key, int] = {}
         self.in_foreground = False  # whether somebody has removed a tier so
         self.failed = ""
@@ -182,6 +184,8 @@ class Rules:
         wish: Wish | None,
     ) -> None:
         if wish is None:
+            if before is None and name.startswith("turn-"):
+                self.turn_is_given(composite)
             if before is not None and after is None:
                 self.part_goes(composite, name, before)
             elif before is not None and after is not None and after["kind"] == "KVOffloadTier":
@@ -191,6 +195,13 @@ class Rules:
             self.engine_is_written(composite, before, after, wish)
         if name.startswith("usage-") and after is None and before is not None:
             self.usage_goes(composite, before)
+
+    def turn_is_given(self, tier: Key) -> None:
+        """Note where a tier gives a turn that does not know yet of the one before."""
+        it = self.world.store.documents[tier]
+        usages = self.world.store.dependents(it["metadata"]["uid"])
+        if any(self.is_unseen(usage, self.world.core.began) for usage in usages):
+            self.doubled.add(names.remote_name(*tier[1:]))
 
     def part_goes(self, tier: Key, name: str, part: Document) -> None:
         """A part of a tier, or a child of a fleet, is dropped: not while core sees it used."""
@@ -324,6 +335,8 @@ class Rules:
                 continue
             cluster = self.world.clusters[objects.provider_config(each)]
             pods = cluster.pods.get(key_of(wanted), [])
+            if wanted["kind"] == "DaemonSet":
+                pods = [pod for pod in pods if pod.node in cluster.nodes]
             template = wanted["spec"]["template"]
             current = sum(pod.ready and pod.template == template for pod in pods)
             if current < needed(least, len(pods)):
@@ -407,7 +420,7 @@ class Rules:
             self.broken(f"the pods of {consumer} are replaced, and nobody edited them")
         self.rolled = {k: v for k, v in self.rolled.items() if k != consumer and not self.is_up(k)}
         others = sorted(k for k, v in self.rolled.items() if v == mark)
-        if others:
+        if others and mark not in self.doubled:
             self.broken(f"{consumer} moves while {others} do")
         self.rolled[consumer] = mark
 
@@ -610,6 +623,9 @@ class Rules:
             and it["metadata"].get("labels", {}).get(names.LABEL_FLEET) == key[2]
             and controller(it) != tier["metadata"]["uid"]
         }
+        # A new cluster waits where no other one runs what its overrides give it.
+        if tier["spec"].get("clusterOverrides") and status(tier, "RolledOut") != "True":
+            taken |= clusters - children.keys()
         if children.keys() != (clusters | kept) - taken:
             self.broken(
                 f"{key[2]} has children on {sorted(children)}, and its clusters are"

@@ -289,12 +289,13 @@ class _ConsumerComposer:
     def mark_used(self) -> None:
         """Mark the tiers that the engines use, by Usages that the consumer never awaits."""
         marks: dict[tuple[str, str], _Mark] = {}
+        kept: list[tuple[Outcome, usage.UsageOwner]] = []
         for outcome in self.outcomes:
             if not outcome.is_wired:
                 continue
             by = usage.owner(self.call, outcome.request.key, outcome.request.resource)
             if outcome.found is None or not outcome.found.document or not outcome.shares:
-                self._keep_marks(outcome, by)
+                kept.append((outcome, by))
                 continue
             _, namespace, name = access.named(outcome.found.document)
             mark = marks.setdefault((namespace, name), _Mark(outcome.found.fleet))
@@ -305,15 +306,17 @@ class _ConsumerComposer:
             made = usage.compose(self.decider.who, tier, mark.fleet, mark.held, progress)
             for key, manifest in made.items():
                 self.answer.resources[key] = Composed(manifest, True)
+        moves = {outcome.progress.value for outcome, _ in kept if outcome.progress}
+        for outcome, by in kept:
+            self._keep_marks(outcome, by, max(moves, default=""))
 
-    def _keep_marks(self, outcome: Outcome, by: usage.UsageOwner) -> None:
+    def _keep_marks(self, outcome: Outcome, by: usage.UsageOwner, progress: str) -> None:
         """Keep the Usages of what is wired to a tier that is gone or closed.
 
         The first engine holds it, as it did.
         """
         facts = outcome.record.engines.values() if outcome.record else ()
         models = {engine.get("model", "") for engine in facts}
-        progress = outcome.progress.value if outcome.progress else ""
         for key, manifest in usage.observed(self.call, models, by, progress).items():
             self.answer.resources.setdefault(key, Composed(manifest, True))
 

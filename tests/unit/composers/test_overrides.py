@@ -262,6 +262,32 @@ def test_edit_of_the_last_clusters_override_waits_for_the_edit_before(how: str) 
     assert world.steps(4)[-1] == "a=v2 b=v2 c=v2"
 
 
+@pytest.mark.parametrize("how", ["fails", "unseen"])
+@pytest.mark.parametrize(
+    ("dead", "rows"),
+    [("d", [("h100", 70)]), ("a", [("h100", 50), ("h200", 80)]), ("d", [])],
+    ids=["the same override again", "another one", "set back"],
+)
+def test_cluster_that_died_in_a_done_fleet_blocks_no_edit(
+    dead: str, rows: list[tuple[str, int]], how: str
+) -> None:
+    world = overridden([])
+    world.clusters = {"a": {"gpu": "h100"}, "b": {"gpu": "h200"}, "c": {}, "d": {}, "e": {}}
+    world.steps(2)
+    world.rows = sized(("h100", 50))
+    world.steps(4)
+    world.says = {(dead, "v1"): how}
+    world.answer()
+    world.steps(3)
+    world.rows = sized(*rows)
+    world.steps(6)
+    assert world.state()[0] == "Done"
+    assert all(world.sizes()[name] == dict(rows).get(gpu, 200) for name, gpu in GPUS.items())
+
+
+GPUS = {"a": "h100", "b": "h200", "c": "", "d": "", "e": ""}
+
+
 def test_edit_waits_for_the_override_that_another_cluster_takes_now() -> None:
     """Both carry one revision, and the override is of one of them alone."""
     world = overridden([])

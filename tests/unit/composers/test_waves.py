@@ -506,9 +506,10 @@ def test_child_keeps_what_an_api_server_has_added() -> None:
     }
 
 
-def test_rolled_out_stays_so_when_a_cluster_fails_later() -> None:
+@pytest.mark.parametrize("how", ["starts", "fails"])
+def test_rolled_out_stays_so_when_a_cluster_fails_later(how: str) -> None:
     world = fleet()
-    world.says = {("c", "v1"): "fails"}
+    world.says = {("c", "v1"): how}
     world.answer()
     world.steps(2)
     assert world.state() == ("Done", 2, 3)

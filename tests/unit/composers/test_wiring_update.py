@@ -138,6 +138,12 @@ def settled(**wiring: Any) -> World:
     return world
 
 
+def said(got: Any) -> str:
+    """How far a consumer says that it is."""
+    (usage,) = (it for key, it in got.desired.items() if key.startswith("usage-tier"))
+    return str(usage["metadata"]["annotations"].get(PROGRESS, ""))
+
+
 def edited() -> World:
     """All are behind, and the first one has its turn."""
     world = settled(update="Rolling")
@@ -210,13 +216,41 @@ def test_consumer_moves_until_the_provider_has_applied_its_new_wiring(tried: str
     if tried == "and failed":
         synced |= {"status": "False", "observedGeneration": 2, "message": "connect failed: x"}
     seen["metadata"]["generation"] = 2
-    ready = {"type": "Ready", "status": "True", "observedGeneration": 1}
-    seen["status"] = old | {"conditions": [ready, synced]}
+    seen["status"] = old | {"conditions": [*old["conditions"], synced]}
     got = world.consume("a")
     usage = next(it for key, it in got.desired.items() if key.startswith("usage-tier"))
     assert usage["metadata"]["annotations"][PROGRESS] == "Moving"
     world.offload()
     assert world.whose_turn() == ["ModelReplica/team-a/a"]
+
+
+def test_consumer_stays_current_while_its_cluster_is_cut_off() -> None:
+    """What the provider saw last has all that it should write."""
+    world = settled(update="Rolling")
+    synced = {"type": "Synced", "status": "False", "observedGeneration": 1}
+    world.observed["a"][KEY]["status"]["conditions"].append(synced)
+    assert said(world.consume("a")) == "Current"
+
+
+@pytest.mark.parametrize("down", ["decode", "prefill"])
+def test_engines_of_one_model_move_on_together_while_their_tier_is_gone(down: str) -> None:
+    """They have one Usage."""
+    world = edited()
+    engines = {f"{KEY}-{half}": d.engine() for half in ("decode", "prefill")}
+    tier = d.requirements(world.tier())
+    first = call(d.replica("two"), desired=engines, required=tier)
+    seen = observe(first)
+    for key, document in seen.items():
+        if key.startswith("usage-tier"):
+            document["metadata"]["annotations"][PROGRESS] = "Moving"
+    up = {"type": "Ready", "status": "True"}
+    for half in ("decode", "prefill"):
+        ready = up | ({"status": "False"} if half == down else {})
+        seen[f"{KEY}-{half}"]["status"]["conditions"] = [ready]
+    gone: dict[str, Any] = {key: [] for key in tier}
+    got = call(d.replica("two"), desired=engines, observed=seen, required=gone)
+    assert got.conditions["KVOffloadReady"] == ("False", "TierNotFound")
+    assert said(got) == "Moving"
 
 
 def test_consumer_moves_while_an_old_pod_is_the_ready_one() -> None:
@@ -228,12 +262,6 @@ def test_consumer_moves_while_an_old_pod_is_the_ready_one() -> None:
     got = world.consume("a")
     usage = next(it for key, it in got.desired.items() if key.startswith("usage-tier"))
     assert usage["metadata"]["annotations"][PROGRESS] == "Moving"
-
-
-def said(got: Any) -> str:
-    """How far a consumer says that it is."""
-    (usage,) = (it for key, it in got.desired.items() if key.startswith("usage-tier"))
-    return str(usage["metadata"]["annotations"].get(PROGRESS, ""))
 
 
 def test_progress_stays_while_the_tier_is_not_ready() -> None:
