@@ -73,6 +73,8 @@ def main(arguments: Sequence[str]) -> int:
             break
         acts = history(seed)
         made += 1
+        if made % 10_000 == 0:
+            print(f"{made} histories in {time.process_time() - begun:.0f} s of CPU", flush=True)
         said = play(function, acts)
         if not said:
             continue
