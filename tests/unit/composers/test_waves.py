@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from function import names
-from function.api.tier import RolloutStrategy
+from function.api.tier import RolloutStrategy, Wave
 from function.composers import waves
 from function.composers.waves import FleetCluster
 from tests.unit.composers import documents as d
@@ -877,3 +877,22 @@ def test_override_of_no_cluster_has_no_wave() -> None:
     assert world.got.messages["RolledOut"] == (
         f"Revision {rollout['revision']} changes nothing on the selected clusters."
     )
+
+
+def test_stable_revision_is_what_ready_clusters_run() -> None:
+    ready = FleetCluster("a", {}, exists=True, ready=True, revision="r1")
+    others = [FleetCluster(name, {}, exists=True, revision="r2") for name in "bc"]
+    assert waves.stable([ready, *others]) == "r1"
+    assert waves.stable(others) == "r2"
+
+
+def test_skipped_cluster_fills_no_place_of_a_later_wave() -> None:
+    gone = FleetCluster("s", {"x": ""}, exists=True, updated=True, excused=True, lost=True)
+    others = [FleetCluster("a", {"x": ""}, exists=True, ready=True)]
+    others += [FleetCluster(name, {}, exists=True, ready=True) for name in "bc"]
+    asked = [
+        Wave.model_construct(match_labels={"x": ""}, clusters=1),
+        Wave.model_construct(match_labels={}, clusters=2),
+    ]
+    found = waves._assign([gone, *others], asked)
+    assert [[m.cluster for m in wave] for wave in found] == [["s", "a"], ["b"]]
