@@ -200,7 +200,10 @@ class Rules:
         """Note where a tier gives a turn that does not know yet of the one before."""
         it = self.world.store.documents[tier]
         usages = self.world.store.dependents(it["metadata"]["uid"])
-        if any(self.is_unseen(usage, self.world.core.began) for usage in usages):
+        began = self.world.core.began
+        refs = (self.read(tier, began) or it)["spec"].get("crossplane", {}).get("resourceRefs", [])
+        known = {ref["name"] for ref in refs}
+        if any(u["metadata"]["name"] not in known or self.is_unseen(u, began) for u in usages):
             self.doubled.add(names.remote_name(*tier[1:]))
 
     def part_goes(self, tier: Key, name: str, part: Document) -> None:
