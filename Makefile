@@ -111,5 +111,5 @@ fuzz: venv ## Fuzz scripts, their cost, calls, whole composites, decisions over 
 world: venv ## Play histories of faults and edits in simulated fleets (RUNS=10000, SEED=0)
 	@$(BIN)/python -m tests.world --runs $(or $(RUNS),10000) --seed $(or $(SEED),0)
 
-model: venv ## Explore every order of acts in a fleet of three clusters (DEPTH=12: hours)
+model: venv ## Explore every order of acts in a fleet of three clusters (DEPTH=12: ten minutes)
 	@$(BIN)/python -m tests.world.model --depth $(or $(DEPTH),8)
