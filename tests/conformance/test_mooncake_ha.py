@@ -104,3 +104,5 @@ def test_etcd_that_goes_loses_no_block(running: Available, how: str):
             member.wait_ready(60)
         # A member that comes back late may let another master lead, which reads the oplog first.
         until(running.has_every_block, 60)
+        did = running.client.ask("get", "a", 0, BLOCKS)
+        assert (did.ok, did.missing, did.corrupt) == (BLOCKS, 0, 0)
