@@ -139,14 +139,9 @@ class FleetRollout:
           revisions differently. It counts where the ones that wait get the same overrides, unless
           it ran that revision before any edit.
 
-        What fails in a fleet that is Done was broken by no edit, and each later one must know.
         """
-        shown = {
-            cluster: replace(m, excused=m.excused or (self._was_done and (m.failed or m.lost)))
-            for cluster, m in self._shown.items()
-        }
         if not self._old:
-            return shown
+            return self._shown
         targets = {self._overrides(m.cluster) for m in self._old}
         is_edit = any(m.revision != self.revision for m in self._old)
 
@@ -160,7 +155,7 @@ class FleetRollout:
                 counts = alike and m.revision != self._stable
             return replace(m, untouched=not counts)
 
-        return {cluster: compared(m) for cluster, m in shown.items()}
+        return {cluster: compared(m) for cluster, m in self._shown.items()}
 
     @cached_property
     def members(self) -> list[FleetCluster]:
@@ -299,6 +294,8 @@ class FleetRollout:
         updated = self._is_target(cluster, found.spec)
         ready = tier_names.is_ready(child) and _serves(child)
         reason, judged = unfinished(child), is_judged(child)
+        failed = judged and reason not in _PASSING
+        lost = reason in _UNSEEN
         return FleetCluster(
             cluster,
             labels,
@@ -306,10 +303,11 @@ class FleetRollout:
             updated=updated,
             done=updated and judged and ready and not reason and self._lasts(child),
             ready=ready,
-            failed=judged and reason not in _PASSING,
+            failed=failed,
             busy=not judged or reason in _BUSY,
-            lost=reason in _UNSEEN,
-            excused=bool(found.unready),
+            lost=lost,
+            # What fails in a fleet that is Done was broken by no edit; each later one must know.
+            excused=bool(found.unready) or (self._was_done and (failed or lost)),
             revision=found.revision,
             untouched=updated and found.revision != self.revision,
             refused=bool(not updated and self.conflict(cluster)),

@@ -288,7 +288,7 @@ def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any
 
 
 def observed(
-    call: Call, models: Container[str], by: UsageOwner, progress: str = ""
+    call: Call, models: Container[str], by: UsageOwner, progress: str
 ) -> dict[str, dict[str, Any]]:
     """Return the observed Usages of these model strings, as the consumer composes them now.
 

@@ -41,10 +41,10 @@ class FleetCluster:
     `exists`: the child is there and stays. `updated`: it carries the fleet's present spec. `done`:
     it works with it. `failed`: waiting alone will not make it work. `lost`: what is known of it is
     old. `excused`: no edit made it unready, see `excuses`. `revision`: it was stamped with last.
-    `busy`: it starts, or takes an edit now. `untouched`: the edit
-    changes nothing there (it is one of other clusters' overrides), so that it proves nothing; what
-    an edit before changed there must work all the same.
-    `refused`: its overrides do not fit together, so that it cannot have the edit.
+    `busy`: it starts, or takes an edit now. `untouched`: the edit changes nothing there (it is one
+    of other clusters' overrides), so that it proves nothing; what an edit before changed there must
+    work all the same. `refused`: its overrides do not fit together, so that it cannot have the
+    edit.
     """
 
     cluster: str

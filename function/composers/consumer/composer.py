@@ -306,9 +306,9 @@ class _ConsumerComposer:
             made = usage.compose(self.decider.who, tier, mark.fleet, mark.held, progress)
             for key, manifest in made.items():
                 self.answer.resources[key] = Composed(manifest, True)
-        moves = {outcome.progress.value for outcome, _ in kept if outcome.progress}
+        said = {outcome.progress for outcome, _ in kept if outcome.progress}
         for outcome, by in kept:
-            self._keep_marks(outcome, by, max(moves, default=""))
+            self._keep_marks(outcome, by, rollout.worst(said).value if said else "")
 
     def _keep_marks(self, outcome: Outcome, by: usage.UsageOwner, progress: str) -> None:
         """Keep the Usages of what is wired to a tier that is gone or closed.
