@@ -18,7 +18,7 @@ from tests.unit.composers.over_time import Wish
 from tests.world.core import Earlier
 from tests.world.function import Document, Function
 from tests.world.plane import Key, is_deleted, key_of
-from tests.world.rules import Rules
+from tests.world.rules import OF_FLEETS, Rules
 from tests.world.world import CLUSTERS, World
 
 HOME, TEAM = "modelplane-system", "team-a"
@@ -159,10 +159,7 @@ class Play:
         change = EDITS[edit]
         if change.keys() & {"lmcache", "image"} and tier["spec"]["backend"] != "LMCache":
             return
-        if (
-            change.keys() & {"clusterSelector", "rollout", "removal", "clusterOverrides"}
-            and name != "wide"
-        ):
+        if change.keys() & OF_FLEETS and name != "wide":
             return
         if edit == "guarded" and tier["spec"]["backend"] == "Native":
             return  # without a level its blocks are the engines' own

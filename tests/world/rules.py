@@ -11,7 +11,7 @@ from function.composers.conditions import (
     REASON_TIMED_OUT,
     REASON_UPDATE_TIMED_OUT,
 )
-from function.kube import objects
+from function.kube import naming, objects
 from function.pods import record as records
 from tests.unit.composers.over_time import Wish
 from tests.world.clusters import Cluster, starts
@@ -83,15 +83,15 @@ def _is_fleet(tier: Document) -> bool:
     return "clusterSelector" in tier["spec"]
 
 
-# What of a tier's spec is a fleet's, or a child's, alone.
-_OWN = {
-    "clusterSelector",
-    "clusterOverrides",
-    "rollout",
-    "removal",
-    "crossplane",
-    "inferenceClusterRef",
-}
+# What of a tier's spec is a fleet's alone, and what of it is not its children's.
+OF_FLEETS = {"clusterSelector", "clusterOverrides", "rollout", "removal"}
+_OWN = OF_FLEETS | {"crossplane", "inferenceClusterRef"}
+
+
+def _listed(composite: Document) -> set[str]:
+    """Return the names of what core knows that it composes."""
+    refs = composite["spec"].get("crossplane", {}).get("resourceRefs", [])
+    return {ref["name"] for ref in refs}
 
 
 def _stamped(tier: Document) -> Document:
@@ -199,11 +199,14 @@ class Rules:
     def turn_is_given(self, tier: Key) -> None:
         """Note where a tier gives a turn that does not know yet of the one before."""
         it = self.world.store.documents[tier]
-        usages = self.world.store.dependents(it["metadata"]["uid"])
         began = self.world.core.began
-        refs = (self.read(tier, began) or it)["spec"].get("crossplane", {}).get("resourceRefs", [])
-        known = {ref["name"] for ref in refs}
-        if any(u["metadata"]["name"] not in known or self.is_unseen(u, began) for u in usages):
+        known = _listed(self.read(tier, began) or it)
+        given = [
+            usage
+            for usage in self.usages_of(it)
+            if usage["metadata"]["annotations"][naming.RESOURCE_NAME].startswith("turn-")
+        ]
+        if any(u["metadata"]["name"] not in known or self.is_unseen(u, began) for u in given):
             self.doubled.add(names.remote_name(*tier[1:]))
 
     def part_goes(self, tier: Key, name: str, part: Document) -> None:
@@ -365,14 +368,12 @@ class Rules:
             return
         if _template(before) == _template(after):
             return
-        began = self.world.core.began
-        if was and not now and (self.is_unseen(before, began) or self.is_stranger(composite, was)):
+        is_unseen = self.is_unseen(before, self.world.core.began)
+        if was and not now and (is_unseen or self.is_stranger(composite, was)):
             return
         if was and not now and asks and not (edited and wish.policy == "Optional"):
             self.broken(f"{consumer} is unwired, and nobody asked for it")
-        moves = self.is_unseen(before, self.world.core.began) or self.is_overtaken(
-            composite, before, after
-        )
+        moves = is_unseen or self.is_overtaken(composite, before, after)
         if not edited and not moves and not (not was and wish.policy == "Required" and now):
             self.rolls(consumer, now)
 
@@ -382,11 +383,7 @@ class Rules:
         Core ended between the engine and its Usage, or has not seen that. Teams can write records.
         """
         it = self.world.store.documents[composite]
-        usages = [
-            usage
-            for usage in self.world.store.dependents(it["metadata"]["uid"])
-            if usage["kind"] == "Usage" and _remote_name(usage) == mark
-        ]
+        usages = [usage for usage in self.usages_of(it) if _remote_name(usage) == mark]
         if not all(self.is_unseen(usage, self.world.core.began) for usage in usages):
             return False
         return any(
@@ -407,8 +404,7 @@ class Rules:
         if began is None:
             return mark in self.deleted
         it = self.world.store.documents[composite]
-        found = self.world.store.dependents(it["metadata"]["uid"])
-        usages = [u for u in found if u["kind"] == "Usage" and mark == _remote_name(u)]
+        usages = [usage for usage in self.usages_of(it) if _remote_name(usage) == mark]
         return all(self.is_unseen(usage, began) for usage in usages)
 
     def rolls(self, consumer: str, mark: str) -> None:
@@ -601,9 +597,7 @@ class Rules:
     def fleet_at_rest(self, key: Key, tier: Document, ready: bool) -> None:
         clusters = self.clusters_of(tier)
         # What a second core composed again is not among what core composes: it goes with the tier.
-        composed = {
-            ref["name"] for ref in tier["spec"].get("crossplane", {}).get("resourceRefs", [])
-        }
+        composed = _listed(tier)
         children = {
             child["spec"]["inferenceClusterRef"]["name"]: child
             for child in self.world.store.documents.values()
@@ -665,8 +659,7 @@ class Rules:
         if it is None or is_deleted(it):
             return
         engine = self.engine(name)
-        refs = it["spec"].get("crossplane", {}).get("resourceRefs", [])
-        if engine is not None and engine["metadata"]["name"] not in {ref["name"] for ref in refs}:
+        if engine is not None and engine["metadata"]["name"] not in _listed(it):
             return  # core wrote it and forgot it, by a cache that lagged: nobody is asked of it
         said = condition(it, KVOFFLOAD)
         mark = wired_to(manifest(engine))
@@ -696,11 +689,7 @@ class Rules:
         says_wired = said.get("status") == "True" and tier is not None and backend is not None
         if says_wired and backend != tier["spec"]["backend"]:
             self.broken(f"{name} says Wired, to {backend} that is gone: {said}")
-        usages = [
-            usage
-            for usage in self.world.store.dependents(it["metadata"]["uid"])
-            if usage["kind"] == "Usage" and controller(usage) == it["metadata"]["uid"]
-        ]
+        usages = self.usages_of(it)
         there = {
             names.remote_name(*key[1:])
             for key in self.world.store.documents
@@ -744,6 +733,12 @@ class Rules:
                 or any(map(self.is_cut_loose, self.objects_of(document)))
             ):
                 self.broken(f"tier {key[2]} cannot go")
+
+    def usages_of(self, composite: Document) -> list[Document]:
+        """Return the Usages that a composite composes."""
+        uid = composite["metadata"]["uid"]
+        found = self.world.store.dependents(uid)
+        return [each for each in found if each["kind"] == "Usage" and controller(each) == uid]
 
     def objects_of(self, composite: Document) -> list[Document]:
         found = self.world.store.dependents(composite["metadata"]["uid"])

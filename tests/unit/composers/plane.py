@@ -54,7 +54,7 @@ def restart() -> None:
 
 @contextmanager
 def new_process() -> Iterator[None]:
-    """A new process of the function beside the old one, which goes on as if it had slept."""
+    """A new process of the function for a while; the old one then knows what it knew."""
     kept = [cache._entries for cache in _CACHES], structs._by_id
     structs._by_id = {}
     for cache in _CACHES:
