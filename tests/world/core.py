@@ -4,9 +4,15 @@ A reconcile is a generator that stops after each write, so that others come in b
 ends it halfway, and a second core may reconcile the same composite at once. With `version` 2.4 the
 resources that a composite required last are seeded into its next first call, and their changes wake
 it; with 2.3 only its time to live does.
+
+What has a precondition and what has none is as in core's source (v2.4.0,
+internal/controller/apiextensions/composite, v2.3.0 alike): it applies without one, in no order; a
+resource that it drops it first updates, and so begins anew where its cache lags behind; what its
+cache lacks it reads from the server.
 """
 
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +26,10 @@ COMPOSITES = ("KVOffloadTier", "ModelReplica")
 KEY_ANNOTATION = "crossplane.io/composition-resource-name"
 # The kinds that the function looks up.
 _REQUIRED = ("InferenceCluster", "KVOffloadTier", "Usage")
+_CORES = {"Synced", "Ready", "Responsive"}
 _MAX_CALLS = 5
 _RETRY = 30
+_CONFLICT = 1
 # Of a time to live: longer ones would make histories long, and bring nothing new.
 _MOST = 300
 
@@ -55,13 +63,14 @@ class Core:
         schedule: Callable[..., None],
         after: Callable[..., None],
         clock: Callable[[], tuple[int, str, int]],
+        rng: random.Random,
     ) -> None:
         self.version, self.store, self.view, self.function = version, store, view, function
-        self.schedule, self.after, self.clock = schedule, after, clock
+        self.schedule, self.after, self.clock, self.rng = schedule, after, clock, rng
         self.earlier: dict[Key, Earlier] = {}
         self.required: dict[Key, tuple[Selector, ...]] = {}
         # Reconciles, each with the step at which it read what it decides by.
-        self.running: dict[tuple[Key, int], tuple[int, Iterator[None]]] = {}
+        self.running: dict[tuple[Key, int], tuple[int, Generator[None]]] = {}
         self.again: set[Key] = set()
         self.deaf: dict[Key, int] = {}
         self.cold = 0  # calls that a new process of the function answers
@@ -132,54 +141,76 @@ class Core:
             return True
         return False
 
-    def _reconcile(self, key: Key) -> Iterator[None]:
+    def _reconcile(self, key: Key) -> Generator[None]:
         it = self.view.get(key)
         if it is None:
             return
         if is_deleted(it):
             self.required.pop(key, None)
-            self.store.finish(key, FINALIZERS[key[0]][0])
+            if not self.store.finish(key, FINALIZERS[key[0]][0], it):
+                self.after(_CONFLICT, "requeue", key)
             return
         observed = self._observed(it)
         earlier = self.earlier.get(key) or Earlier()
         reply = yield from self._ask(key, it, observed, earlier)
-        if reply is None:
-            return
         if reply.fatal:
-            self._put_status(
-                key, it, reply, earlier.wish, ready=None, synced=f"cannot compose: {reply.fatal}"
-            )
+            if self.store.get(key) is it:
+                said = f"cannot compose: {reply.fatal}"
+                self._put_status(key, it, reply, earlier.wish, ready=None, synced=said)
             self.after(_RETRY, "requeue", key)
             return
-        for name in sorted(observed.keys() - reply.desired.keys()):
-            self.applied(key, name, observed[name], None, earlier.wish)
-            if not self.store.delete(key_of(observed[name]), foreground=True, who="core"):
-                self.after(_RETRY, "requeue", key)  # a conflict: core says nothing
+        for name in self._in_no_order(observed.keys() - reply.desired.keys()):
+            dropped = observed[name]
+            if not self._may_update(dropped):
+                self.after(_CONFLICT, "requeue", key)  # core says nothing
+                return
+            self.applied(key, name, dropped, None, earlier.wish)
+            if not self._drop(dropped):
+                self.after(_RETRY, "requeue", key)  # denied, which is a conflict too
                 return
             yield
         if self._put_refs(key, it, reply):
             yield
-        for name, (desired, _) in reply.desired.items():
+        refused = []
+        for name in self._in_no_order(reply.desired):
             before = self.store.writes
-            if not self._apply(key, it, name, desired, earlier.wish):
-                self._put_status(
-                    key, it, reply, earlier.wish, ready=None, synced=f"cannot apply {name}"
-                )
-                self.after(_RETRY, "requeue", key)
-                return
+            if not self._apply(key, it, name, reply.desired[name][0], earlier.wish):
+                refused.append(name)
             if self.store.writes != before:
                 yield
         is_ready = reply.ready == "TRUE"
         if reply.ready == "UNSPECIFIED":
             is_ready = all(ready == "TRUE" for _, ready in reply.desired.values())
-        self._put_status(key, it, reply, earlier.wish, ready=is_ready)
+        synced = f"Unsynced resources: {', '.join(sorted(refused))}" if refused else ""
+        self._put_status(key, it, reply, earlier.wish, ready=is_ready, synced=synced)
+        self.required[key] = reply.requirements
         self.after(min(reply.ttl, _MOST), "requeue", key)
+
+    def _in_no_order(self, names: Iterable[str]) -> list[str]:
+        found = sorted(names)
+        self.rng.shuffle(found)
+        return found
+
+    def _may_update(self, seen: Document) -> bool:
+        """Return whether the server has what core has seen, or nothing any more."""
+        return self.store.get(key_of(seen)) in (seen, None)
+
+    def _drop(self, dropped: Document) -> bool:
+        """Take core's label off what is composed no more, and delete it. False where denied."""
+        key = key_of(dropped)
+        if self.store.get(key) is None:
+            return True
+        labels = dropped["metadata"]["labels"]
+        kept = {k: v for k, v in labels.items() if k != naming.COMPOSITE_LABEL}
+        self.store.edit(key, labels=kept)
+        return self.store.delete(key, foreground=True, who="core")
 
     def _observed(self, it: Document) -> dict[str, Document]:
         found = {}
         for ref in it["spec"].get("crossplane", {}).get("resourceRefs", []):
             place = it["metadata"]["namespace"]
-            document = self.view.get((ref["kind"], place, ref["name"]))
+            at = ref["kind"], place, ref["name"]
+            document = self.view.get(at) or self.store.get(at)
             if document is None or controller(document) not in ("", it["metadata"]["uid"]):
                 continue
             found[document["metadata"]["annotations"][KEY_ANNOTATION]] = document
@@ -187,7 +218,7 @@ class Core:
 
     def _ask(
         self, key: Key, it: Document, observed: dict[str, Document], earlier: Earlier
-    ) -> Iterator[None]:
+    ) -> Generator[None, None, Reply]:
         seeded = self.required.get(key, ()) if self.version == "2.4" else ()
         wanted, context = seeded, b""
         found = {each.name: self._select(each) for each in seeded}
@@ -196,7 +227,6 @@ class Core:
             reply = self.function.ask(asked, restarted=self.cold > 0)
             self.cold = max(0, self.cold - 1)
             if reply.fatal or reply.requirements == wanted:
-                self.required[key] = reply.requirements
                 return reply
             wanted, context = reply.requirements, reply.context
             yield  # what it looks up may change meanwhile
@@ -247,7 +277,7 @@ class Core:
         return str(found or naming.composed(own["name"], own["uid"], name))
 
     def _apply(self, key: Key, it: Document, name: str, desired: Document, wish: Any) -> bool:
-        """Apply one composed resource. Return whether the server took it."""
+        """Apply one composed resource. Return whether the server took it: not another's."""
         own = it["metadata"]
         place = (desired["kind"], own["namespace"], self._name(it, name, desired))
         before = self.store.get(place)
@@ -298,13 +328,17 @@ def _said(
     reply: Reply, before: Document, ready: bool | None, synced: str, deaf: bool, generation: int
 ) -> list[Document]:
     """Return the conditions of a reply and core's own."""
+    conditions = list(reply.conditions)
+    was = {each["type"] for each in before.get("conditions", [])}
+    if reply.fatal:
+        known = {kind for kind, *_ in conditions} | _CORES
+        conditions += [(kind, "Unknown", "FatalError", "") for kind in sorted(was - known)]
     found = [
         {"type": kind, "status": status, "reason": reason, "message": message}
-        for kind, status, reason, message in reply.conditions
+        for kind, status, reason, message in conditions
     ]
     own = [("Synced", not synced, synced)]
     own += [("Ready", ready, "")] if ready is not None else []
-    was = {each["type"] for each in before.get("conditions", [])}
     own += [("Responsive", not deaf, "")] if deaf or "Responsive" in was else []
     return found + [
         {

@@ -148,9 +148,13 @@ class Store:
 
     # Deletion ------------------------------------------------------------------------------------
 
+    def usages(self, key: Key) -> list[Key]:
+        """Return the Usages of a document."""
+        found = self.documents.items()
+        return [k for k, d in found if k[0] == "Usage" and of_usage(d) == key]
+
     def is_used(self, key: Key) -> bool:
-        found = self.documents.values()
-        return any(d["kind"] == "Usage" and of_usage(d) == key for d in found)
+        return bool(self.usages(key))
 
     def delete(self, key: Key, *, foreground: bool = False, who: str = "user") -> bool:
         """Delete as a client does; False where a Usage denies it."""
@@ -174,16 +178,22 @@ class Store:
             self.schedule("collect", document["metadata"]["uid"])
         return True
 
-    def finish(self, key: Key, finalizer: str) -> None:
-        """Take away a finalizer; the last one of a deleted document takes it along."""
+    def finish(self, key: Key, finalizer: str, seen: Document | None = None) -> bool:
+        """Take away a finalizer; the last one of a deleted document takes it along.
+
+        False where that is a conflict: the document is not any more what a client has `seen`.
+        """
         document = self.documents.get(key)
         if document is None or finalizer not in document["metadata"].get("finalizers", []):
-            return
+            return True
+        if seen not in (None, document):
+            return False
         left = [f for f in document["metadata"]["finalizers"] if f != finalizer]
         if left or not is_deleted(document):
             self.edit(key, finalizers=left)
         else:
             self._remove(key)
+        return True
 
     def _remove(self, key: Key) -> None:
         document = self.documents.pop(key)

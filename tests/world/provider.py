@@ -10,7 +10,7 @@ from tests.world.function import Document, Function
 from tests.world.plane import FINALIZERS, FOREGROUND, Key, Store, View, is_deleted, key_of
 
 # A ready Object is looked at every ten minutes in truth.
-POLL_READY, POLL_UNREADY, RETRY = 300, 30, 60
+POLL_READY, POLL_UNREADY, RETRY, CONFLICT = 300, 30, 60, 1
 _FINALIZER = FINALIZERS["Object"][0]
 
 
@@ -76,7 +76,7 @@ class Provider:
             return  # its dependents go first
         policies = it["spec"].get("managementPolicies", ["*"])
         if "Observe" in policies and len(policies) == 1:
-            self.store.finish(key, _FINALIZER)
+            self._let_go(key, it)
         elif cluster is None or cluster.cut_off:
             self._unseen(key, it, "i/o timeout" if cluster else "no ProviderConfig", now)
         else:
@@ -84,7 +84,11 @@ class Provider:
             if remote in cluster.documents and policies == ["*"]:
                 cluster.delete(remote)
             self.objects.pop((cluster.name, remote), None)
-            self.store.finish(key, _FINALIZER)
+            self._let_go(key, it)
+
+    def _let_go(self, key: Key, it: Document) -> None:
+        if not self.store.finish(key, _FINALIZER, it):
+            self.after(CONFLICT, "provider", key)
 
     def _unseen(self, key: Key, it: Document, why: str, now: str) -> None:
         error = _condition(it, "Synced", "False", "ReconcileError", f"connect failed: {why}")
@@ -121,11 +125,11 @@ class Provider:
         live: Document | None,
         now: str,
     ) -> None:
-        """Write the status, on what the store holds now."""
-        current = self.store.get(key)
-        if current is None or current["metadata"]["uid"] != it["metadata"]["uid"]:
+        """Write the status; a conflict where the store holds something else by now."""
+        if self.store.get(key) is not it:
+            self.after(CONFLICT, "provider", key)
             return
-        status = current.get("status", {})
+        status = it.get("status", {})
         conditions = conditions_with(status.get("conditions", []), said, now)
         if conditions == status.get("conditions") and (
             live is None or status.get("atProvider", {}).get("manifest") is live
@@ -134,9 +138,9 @@ class Provider:
 
         def made() -> Document:
             seen = {"atProvider": {"manifest": live}} if live is not None else {}
-            return {**current, "status": {**status, **seen, "conditions": conditions}}
+            return {**it, "status": {**status, **seen, "conditions": conditions}}
 
-        parts = ("seen", current, live or "", now, *(str(sorted(c.items())) for c in said))
+        parts = ("seen", it, live or "", now, *(str(sorted(c.items())) for c in said))
         self.store.put(self.function.derived(made, *parts))
 
 

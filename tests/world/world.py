@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from function.kube import naming
 from tests.world.clusters import Cluster
 from tests.world.clusters import Key as RemoteKey
 from tests.world.core import Core
@@ -33,7 +34,7 @@ CLUSTERS = ("c1", "c2", "c3")
 _START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
 # Longer than what anything that is not at rest waits for, and than the provider's poll.
 _QUIET = 310
-_USAGE_RETRY, _COLLECT_RETRY = 30, 60
+_USAGE_RETRY, _USAGE_POLL, _COLLECT_RETRY = 30, 60, 60
 
 
 @functools.cache
@@ -72,6 +73,7 @@ class World:
             self.schedule,
             self.after,
             lambda: (self.time, self.now(), self.steps),
+            self.rng,
         )
         self.provider = Provider(
             self.store, self.provider_view, function, self.clusters, self.after
@@ -159,8 +161,8 @@ class World:
                 self.provider.reconcile(key, self.now())
             case "usage":
                 self._tend_usage(*arguments)
-            case "label":
-                self._label(*arguments)
+            case "usage goes":
+                self._let_usage_go(*arguments)
             case "config":
                 self._tend_config(*arguments)
             case "pods":
@@ -192,8 +194,6 @@ class World:
                 self.schedule("config", config)
         elif key[0] == "Usage":
             self.schedule("usage", key)
-            if after is None and before is not None:
-                self.schedule("label", of_usage(before))
         elif key[0] in ("ClusterProviderConfig", "InferenceCluster"):
             self.schedule("config", key[2])
 
@@ -216,16 +216,15 @@ class World:
         usage = self.store.get(key)
         if usage is None:
             return
-        by = usage["spec"].get("by")
+        by, of = usage["spec"].get("by"), of_usage(usage)
         user = by and self.store.get((by["kind"], key[1], by["resourceRef"]["name"]))
         if is_deleted(usage):
-            if user:
+            if user and naming.COMPOSITE_LABEL in usage["metadata"].get("labels", {}):
                 self.after(_USAGE_RETRY, "usage", key)
-            else:
-                self.store.finish(key, FINALIZERS["Usage"][0])
-                self._label(of_usage(usage))
+            else:  # two that go at once may each see the other
+                self.schedule("usage goes", key, len(self.store.usages(of)) < 2)
             return
-        self._label(of_usage(usage))
+        self._label(of, {IN_USE: "true"})
         if user and user["metadata"]["uid"] not in {o["uid"] for o in owners(usage)}:
             owner = {"kind": by["kind"], "name": user["metadata"]["name"]}
             uid = user["metadata"]["uid"]
@@ -234,13 +233,24 @@ class World:
         elif by and not user:
             self.after(_USAGE_RETRY, "usage", key)
 
-    def _label(self, of: Key) -> None:
-        """Label what a Usage is of, as long as there is one."""
-        document = self.store.get(of)
-        if document is None:
+    def _let_usage_go(self, key: Key, is_last: bool) -> None:
+        usage = self.store.get(key)
+        if usage is None or not is_deleted(usage):
             return
-        labels = {k: v for k, v in document["metadata"].get("labels", {}).items() if k != IN_USE}
-        self.store.edit(of, labels=labels | ({IN_USE: "true"} if self.store.is_used(of) else {}))
+        of = of_usage(usage)
+        if is_last:
+            self._label(of, {})
+        self.store.finish(key, FINALIZERS["Usage"][0])
+        for other in self.store.usages(of):  # one that came meanwhile labels it at its next poll
+            self.after(_USAGE_POLL, "usage", other)
+
+    def _label(self, of: Key, mark: dict[str, str]) -> None:
+        """Mark what a Usage is of, where it is there, or take the mark away."""
+        document = self.store.get(of)
+        if document is not None:
+            labels = document["metadata"].get("labels", {})
+            kept = {k: v for k, v in labels.items() if k != IN_USE}
+            self.store.edit(of, labels=kept | mark)
 
     def _tend_config(self, name: str) -> None:
         """Make the ProviderConfig of a cluster; take a deleted one away when nothing uses it."""

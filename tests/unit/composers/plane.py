@@ -206,6 +206,8 @@ class Plane:
             document = child.document
         elif "status" in before:
             document["status"] = before["status"]
+        if document["kind"] == "Usage":
+            metadata["finalizers"] = ["usage.apiextensions.crossplane.io"]
         it.composed[key] = document
         if document.get("spec", {}).get("template"):
             set_defaults(document["spec"]["template"]["spec"])
