@@ -18,8 +18,8 @@ from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import conditions as c
 from function.composers import fleet, tier_conflicts, tier_names
+from function.composers.in_use import is_in_use
 from function.composers.refusal import refused
-from function.composers.usage import is_in_use
 from function.edge.answer import (
     FALSE,
     TRUE,

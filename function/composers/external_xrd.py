@@ -27,10 +27,15 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
+def is_ours(call: Call) -> bool:
+    """Return whether this project's XRD declares the tier, as far as it is stored at all."""
+    stored = call.composite_value("metadata", "resourceVersion")
+    return not stored or call.composite_value(*_OURS) is not None
+
+
 def fitted(call: Call, answer: Answer) -> Answer:
     """Return the answer without what an external XRD's schema does not declare."""
-    stored = call.composite_value("metadata", "resourceVersion")
-    if not stored or call.composite_value(*_OURS) is not None:
+    if is_ours(call):
         return answer
     answer.schemas[REQUIRED_SCHEMA] = (names.API_VERSION, "KVOffloadTier")
     schema = call.required_schema(REQUIRED_SCHEMA)

@@ -27,14 +27,9 @@ from function.composers import (
 )
 from function.composers import conditions as c
 from function.composers.fleet_rollout import FleetRollout, Stamp, stamped
+from function.composers.in_use import in_use_status, is_in_use, lost_usages
 from function.composers.tier_plan import TierPlan
-from function.composers.usage import (
-    FLEET_KEY,
-    in_use_status,
-    is_in_use,
-    lost,
-    of_fleet,
-)
+from function.composers.usage import FLEET_KEY, of_fleet
 from function.composers.waves import State
 from function.contract.backend import AnyTier
 from function.edge.answer import (
@@ -357,7 +352,7 @@ class _FleetComposer:
             manifest = of_fleet(*place, used=bool(self.used))
             self.answer.resources[FLEET_KEY] = Composed(manifest, True)
         elif is_in_use(self.call) and not self.call.is_observed(FLEET_KEY):
-            for key, manifest in lost(self.call, place, self.answer.requirements).items():
+            for key, manifest in lost_usages(self.call, place, self.answer.requirements).items():
                 self.answer.resources[key] = Composed(manifest, True)
 
     def _rows(self) -> list[Json]:

@@ -21,22 +21,23 @@ from function.composers import (
     agents,
     external_xrd,
     fleet,
+    in_use,
     outage,
     pinned,
     quarantine,
     rollout,
     serving,
     tier_plan,
-    usage,
 )
 from function.composers import conditions as c
 from function.composers.admission import MAX_CLOSED, admitted, closed_namespaces, users_status
 from function.composers.admission import is_settled as is_admission_settled
 from function.composers.agents import Agents
+from function.composers.in_use import REQUIRED_USAGES, in_use_status, is_in_use
 from function.composers.needed import Needed
 from function.composers.tier_plan import InvalidTier, TierPlan
 from function.composers.tier_refusal import as_it_runs, refuse, waiting
-from function.composers.usage import Consumer, in_use_status, is_in_use, usages_of, user
+from function.composers.usage import Consumer, usages_of, user
 from function.contract.backend import AGENTS, CONTROL_PLANE, OBSERVER, AnyTier
 from function.contract.events import TOPICS
 from function.edge.answer import (
@@ -55,7 +56,6 @@ from function.kube.access import Json
 from function.problems import Problem
 
 REQUIRED_CLUSTER = "cluster"
-REQUIRED_USAGES = "usages"
 
 _PROVIDER_CONFIG = ("status", "providerConfigRef", "name")
 _DELETION = ("metadata", "deletionTimestamp")
@@ -125,6 +125,7 @@ class _TierComposer:
         self.rollout: rollout.Rollout | None = None
         self.serving = serving.Serving(None)
         self.quarantined: list[Json] = []
+        self.mark = in_use.Mark()
         self.answer = Answer()
 
     def compose(self) -> Answer:
@@ -137,6 +138,7 @@ class _TierComposer:
         if self.provider_config:
             self.compose_parts()
         self.mark_needed()
+        self.check_mark()
         self.derive_conditions()
         self.roll()
         self.write_status()
@@ -282,6 +284,14 @@ class _TierComposer:
         for key, manifest in self.needed.usages(self.plan).items():
             self.answer.resources[key] = Composed(manifest, True)
 
+    def check_mark(self) -> None:
+        """Have core take off its mark of use where nobody holds it any more."""
+        if external_xrd.is_ours(self.call):  # another's status may not hold what is known of it
+            self.mark = in_use.checked(self.call, (self.tier.namespace, self.tier.name))
+            self.answer.requirements |= self.mark.requirements
+        for key, manifest in self.mark.resources.items():
+            self.answer.resources[key] = Composed(manifest, True)
+
     def derive_conditions(self) -> None:
         self.answer.conditions += [self._control_plane(), self._agents_ready()]
         if self.call.composite_condition(c.CONDITION_ROLLED_OUT):  # a fleet before
@@ -364,6 +374,8 @@ class _TierComposer:
         if self.provider_config:
             status["providerConfigRef"] = {"name": self.provider_config}
         status["consumers"] = in_use_status(used=is_in_use(self.call))
+        if self.mark.usage:
+            status["usage"] = self.mark.usage
         if self.usages is not None:
             status |= users_status(self.call.composite, self.usages)
         if self.serving.status is not None:
@@ -390,21 +402,14 @@ class _TierComposer:
             generation = self.call.composite_value("metadata", "generation")
             times = sum(row["number"] for row in self.quarantined)
             tier = self.tier.namespace, self.tier.name
-            turns = self.rollout.resources(tier, generation, times)
-            for key, manifest in (self._lost_usages() | turns).items():
+            for key, manifest in self.rollout.resources(tier, generation, times).items():
                 self.answer.resources[key] = Composed(manifest, True)
-
-    def _lost_usages(self) -> dict[str, Json]:
-        """Return turns that core has lost: looked for where nobody uses a tier in use."""
-        if self.usages or not is_in_use(self.call):
-            return {}
-        tier = self.tier.namespace, self.tier.name
-        return usage.lost(self.call, tier, self.answer.requirements)
 
     def choose_ttl(self) -> None:
         unresolved = any(self.call.required(name) is None for name in self.answer.requirements)
         rolls = self.rollout is not None and bool(self.rollout.behind or self.rollout.moving)
-        settled = self.answer.ready and not unresolved and not rolls and self.serving.settled
+        checks = bool(self.mark.resources)
+        settled = self.answer.ready and not (unresolved or rolls or checks) and self.serving.settled
         resolved = self.answer.conditions[1].status == TRUE
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled and resolved else TTL_UNSETTLED
 

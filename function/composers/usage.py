@@ -31,8 +31,8 @@ Rejected:
   that does: its children are protected at once.)
 - a list or an exact count of the users in the tier's status. On core 2.4 a tier that requires its
   Usages is called for every write to each of them, and each change of its status calls every
-  consumer: N consumers cost N x N calls. So a tier reads core's own label (`is_in_use`), and
-  requires its Usages only while it has an edit to judge.
+  consumer: N consumers cost N x N calls. So a tier reads core's own label (`in_use`), and
+  requires its Usages only while it has an edit to judge, or that label to check.
 - `replayDeletion`. A deletion that was refused, and given up, would come true weeks later.
 """
 
@@ -45,14 +45,10 @@ from function import names
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import access, naming
-from function.kube.access import Json
 
 FLEET_KEY = "usage-fleet"
 TURN_KEY = "turn-"
-REQUIRED_OWN = "own-usages"
 
-# Core labels what a Usage is of, and refuses to delete what has the label; it goes with the last.
-_IN_USE = ("metadata", "labels", "crossplane.io/in-use")
 _KEY = "usage-tier-"
 _NAME = ("metadata", "name")
 _PROGRESS = ("metadata", "annotations", names.ANNOTATION_PROGRESS)
@@ -113,17 +109,6 @@ def owner(call: Call, key: str, resource: dict[str, Any]) -> UsageOwner:
         or own_namespace
     )
     return UsageOwner(access.text(resource, "apiVersion"), kind, str(namespace), str(name))
-
-
-def is_in_use(call: Call, key: str = "") -> bool:
-    """Return whether any Usage protects the composite, or what it composes under `key`."""
-    found = call.observed_value(key, *_IN_USE) if key else call.composite_value(*_IN_USE)
-    return bool(found == "true")
-
-
-def in_use_status(*, used: bool) -> str:
-    """Return `status.consumers`. It says no number: each change calls every consumer."""
-    return "1+" if used else "0"
 
 
 def usages_of(namespace: str, name: str) -> Requirement:
@@ -223,48 +208,28 @@ def of_fleet(namespace: str, name: str, *, used: bool) -> dict[str, Any]:
     """
     why = "consumers use its tiers on their" if used else "its tiers are being taken off"
     reason = f"{why} clusters: see kv-offload status --tier {name}"
-    return _of_itself((namespace, name), reason, {})
+    return of_itself((namespace, name), reason, {})
 
 
 def of_turn(tier: tuple[str, str], generation: str, name: str, who: str) -> dict[str, Any]:
     """Return the Usage `name` that lets one consumer of a tier move; it never waits."""
     annotations = {names.ANNOTATION_GENERATION: generation}
     reason = f"{who} may move to its new wiring"
-    return _of_itself(tier, reason, {"name": name, "annotations": annotations})
+    return of_itself(tier, reason, {"name": name, "annotations": annotations})
 
 
-def _of_itself(tier: tuple[str, str], reason: str, metadata: dict[str, Any]) -> dict[str, Any]:
+def of_itself(tier: tuple[str, str], reason: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return a tier's Usage of itself; it has no `by`, and so never waits."""
     spec = {"of": _tier_reference({"name": tier[1]}), "reason": reason}
     return _document(spec, {**metadata, "labels": {names.LABEL_OWN_USAGE: names.reference(*tier)}})
 
 
-def lost(
-    call: Call, tier: tuple[str, str], requirements: dict[str, Requirement]
-) -> dict[str, Json]:
-    """Return a tier's Usages of itself that core no longer counts as composed, by key.
-
-    Add the lookup of them to `requirements`.
-
-    Core writes what a composite composes from what it has read, which may be old; what it made
-    meanwhile stays then, and such a Usage keeps its tier from being deleted. Composed once more,
-    it counts again, and the next call drops it.
-    """
-    labels = {names.LABEL_OWN_USAGE: names.reference(*tier)}
-    requirements[REQUIRED_OWN] = Requirement(
-        names.USAGE_API_VERSION, "Usage", labels=labels, namespace=tier[0]
-    )
-    uid, known = call.composite_value("metadata", "uid"), set(call.observed_keys())
-    out = {}
-    for each in call.required(REQUIRED_OWN) or ():
-        key = access.texts(each, "metadata", "annotations").get(naming.RESOURCE_NAME, "")
-        owners = access.objects(each, "metadata", "ownerReferences")
-        is_ours = key.startswith((TURN_KEY, FLEET_KEY)) and any(o.get("uid") == uid for o in owners)
-        if is_ours and key not in known and not access.text(each, "metadata", "deletionTimestamp"):
-            _, namespace, name = access.named(each)
-            labels = _own_keys(access.texts(each, "metadata", "labels"))
-            spec = {k: v for k, v in access.mapping(each, "spec").items() if k in ("of", "reason")}
-            out[key] = _document(spec, {"name": name, "namespace": namespace, "labels": labels})
-    return out
+def recomposed_own(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a tier's Usage of itself as the tier composes it."""
+    _, namespace, name = access.named(found)
+    labels = _own_keys(access.texts(found, "metadata", "labels"))
+    spec = {k: v for k, v in access.mapping(found, "spec").items() if k in ("of", "reason")}
+    return _document(spec, {"name": name, "namespace": namespace, "labels": labels})
 
 
 def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any]:

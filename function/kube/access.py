@@ -32,6 +32,7 @@ FOREIGN: Json = {
         "agents": {"desired": int, "ready": int},
         "capacityGiB": int,
         "closedNamespaces": [str],
+        "usage": str,
         "pinned": {"*": str},
         "quarantine": [{"namespace": str, "name": str, "number": int, "open": bool}],
         "atProvider": {"manifest": {"status": {"readyReplicas": int}}},

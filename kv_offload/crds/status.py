@@ -179,6 +179,8 @@ class KVOffloadTierStatus(ApiModel):
     """Progress of the consumers while the tier's wiring rolls."""
     consumers: Annotated[str, f.text(most=16)] | None = None
     """0, or 1+ where a Usage protects the tier. `kv-offload status --tier NAME` lists its users."""
+    usage: Annotated[str, f.text(most=320)] | None = None
+    """One Usage of the tier, as namespace/name; - where none of a consumer's protects it."""
     allowed_namespaces: AllowedNamespacesStatus | None = None
     """The `spec.allowedNamespaces` that was accepted last."""
     closed_namespaces: Annotated[list[f.DnsLabel], f.items(256)] | None = None

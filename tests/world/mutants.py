@@ -23,6 +23,7 @@ _REPORT = "function/composers/fleet_rollout_report.py"
 _CONSUMER = "function/composers/consumer/"
 _QUARANTINE, _AUTO = "function/composers/quarantine.py", "function/composers/auto.py"
 
+_IN_USE = "function/composers/in_use.py"
 _USAGE, _ADMISSION = "function/composers/usage.py", "function/composers/admission.py"
 
 # The unit tests that are about a file: they run before the others.
@@ -274,7 +275,11 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     ("function/composers/fleet.py", "fresh.add(cluster)", "pass"),
     ("function/fn.py", "if answer.ttl > TTL_TIMED and", "if False and"),
-    ("function/composers/usage.py", 'return bool(found == "true")', "return False"),
+    (_IN_USE, 'return bool(found == "true")', "return False"),
+    (_IN_USE, "if one is None or any(_is_of(each, tier) for each in one):", "if True:"),
+    (_IN_USE, "{MARK_KEY: _of_mark(tier)})", "{})"),
+    (_IN_USE, "known == OF_OTHERS or _is_in_force(call)", "known == OF_OTHERS"),
+    (_IN_USE, "        return Mark(known, required)  # one beside", "        pass  # one beside"),
     # Waves
     (_WAVES, "clusters=1),)", "clusters=2),)"),
     (_WAVES, " - len(unsettled) - len(elsewhere)", " - len(unsettled)"),

@@ -556,6 +556,8 @@ class Rules:
             accused = self.accusations.get(tier["spec"]["inferenceClusterRef"]["name"], 0)
             if row["number"] > accused:
                 self.broken(f"{key[2]} counts {row['number']} of {accused} accusations")
+        if IN_USE in tier["metadata"].get("labels", {}) and not self.world.store.is_used(key):
+            self.broken(f"{key[2]} is marked as used, and no Usage is of it")
         works, why = self.works(key, tier)
         if ready != works:
             said = {c["type"]: c.get("message") for c in tier["status"]["conditions"]}
@@ -726,6 +728,9 @@ class Rules:
                     continue
                 self.broken(f"{key[2]} cannot go")
             elif key[0] == "Usage" and document["metadata"]["uid"] not in self.blind:
+                engine = self.by(document)
+                if engine is not None and is_deleted(engine) and self.is_cut_loose(engine):
+                    continue
                 self.broken(f"Usage {key[2]} of {of_usage(document)[2]} cannot go")
             elif key[0] == "KVOffloadTier" and not (
                 self.is_used_below(document)
@@ -733,6 +738,12 @@ class Rules:
                 or any(map(self.is_cut_loose, self.objects_of(document)))
             ):
                 self.broken(f"tier {key[2]} cannot go")
+
+    def by(self, usage: Document) -> Document | None:
+        """Return the Object that a Usage waits for."""
+        by = usage["spec"].get("by")
+        place = usage["metadata"]["namespace"]
+        return by and self.world.store.get((by["kind"], place, by["resourceRef"]["name"]))
 
     def usages_of(self, composite: Document) -> list[Document]:
         """Return the Usages that a composite composes."""
