@@ -6,6 +6,7 @@ poll (30 s), and core looks at a Usage that is being deleted every 30 s.
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -306,6 +307,53 @@ def test_tier_and_consumer_can_be_deleted_together(world: Fleet, leaving: float)
     world.api.delete(PARTNER)
     world.remove(PAIRED, limit=GONE_SECONDS, waking=False)
     until_gone(world, PARTNER)
+
+
+def test_mark_of_two_that_left_at_once_is_taken_off(world: Fleet, leaving: float):
+    """Each of them counts the other, and core leaves its label on what they were of."""
+    child = next(
+        t
+        for t in world.api.list(API, "KVOffloadTier")
+        if child_of(t, STAMPED) and t["spec"]["inferenceClusterRef"]["name"] == FIRST
+    )
+    pair = [usage_of(child, name) for name in ("first-of-two", "second-of-two")]
+
+    def is_marked() -> bool:
+        return "crossplane.io/in-use" in world.get(child)["metadata"].get("labels", {})
+
+    world.rig.until(lambda: not is_marked(), "the one before has left it", GONE_SECONDS)
+    for usage in pair:
+        world.api.apply(usage)
+    world.rig.until(
+        lambda: is_marked() and all(is_true(world.get(each), "Ready") for each in pair),
+        "both are in force",
+    )
+    world.rig.until(
+        lambda: world.get(child)["status"].get("usage", "").endswith("first-of-two"),
+        "the tier knows one of them",
+        explain=lambda: str(world.get(child)["status"]),
+    )
+    with ThreadPoolExecutor() as both:
+        list(both.map(world.api.delete, pair))
+    world.rig.until(
+        lambda: not is_marked() and "usage" not in world.get(child)["status"],
+        "nothing marks it",
+        GONE_SECONDS,
+        explain=lambda: str(world.get(child)["metadata"]),
+    )
+
+
+def usage_of(child: Manifest, name: str) -> Manifest:
+    """A Usage of a tier as a consumer in its namespace has it, but by nobody."""
+    namespace, tier = (child["metadata"][field] for field in ("namespace", "name"))
+    labels = {"modelplane.ai/kv-offload-used-tier": f"{namespace}.{tier}"}
+    of = {"apiVersion": API, "kind": "KVOffloadTier", "resourceRef": {"name": tier}}
+    return {
+        "apiVersion": USAGE,
+        "kind": "Usage",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"of": of, "reason": "tests"},
+    }
 
 
 def test_no_usage_is_left(world: Fleet, leaving: float):
