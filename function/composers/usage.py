@@ -12,8 +12,8 @@ A fleet tier is no consumer's `of`: it composes one Usage of itself while anythi
 Source: crossplane v2.4.0, `internal/controller/protection/usage/reconciler.go` and the CRD's rules;
 each shape below was tried on a control plane (tests/cluster/test_45_deletion.py).
 
-- Deleting a composed Usage that has a `by` waits until that is gone, looking every 30 s. An engine
-  that leaves its tier and runs on is never gone: see `released`.
+- A Usage whose composite is deleted waits until what its `by` names is gone, looking every 30 s.
+  One that core drops from a composite that stays does not: core takes its own label off first.
 - `by` stands in the Usage's namespace or is cluster-scoped; core makes it an owner of the Usage, so
   that the Usage is collected with its last owner.
 - `of` in another namespace is refused without a `by`.
@@ -45,6 +45,7 @@ from function import names
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import access, naming
+from function.pods import record as records
 
 FLEET_KEY = "usage-fleet"
 TURN_KEY = "turn-"
@@ -272,22 +273,31 @@ def observed(
     return found
 
 
-def released(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the observed Usages that are no longer needed, with nobody in `by`.
+def unreleased(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the observed Usages of tiers that core still sees an engine wired to.
 
-    Core deletes a Usage only once what its `by` names is gone; an engine that is unwired, or moves
-    to another tier, stays. So such a Usage first comes to name nobody, and is dropped by the call
-    that sees it so. `made`: keys of the Usages that stay; `stays`: of what goes on to run.
+    Core drops what is composed no more before it applies what leaves the tier. `made`: keys of the
+    Usages that are composed already; `stays`: of what goes on to run.
     """
-    dropped = [key for key in _composed_before(call) if key not in made]
-    # What runs may be observed late: its name is known all the same.
-    engines = {owner(call, key, call.desired(key)).name for key in (stays if dropped else ())}
-    found = {}
-    for key in dropped:
-        by = call.observed_value(key, "spec", "by") or {}
-        if access.text(by, "resourceRef", "name") in engines:
-            nobody = UsageOwner(by.get("apiVersion", ""), by.get("kind", ""), "", key)
-            found[key] = _recomposed(call, key, nobody)
+    dropped = {
+        key: {"metadata": call.observed_value(key, "metadata")}
+        for key in _composed_before(call)
+        if key not in made
+    }
+    found: dict[str, dict[str, Any]] = {}
+    for engine in sorted(stays) if dropped else ():
+        text = call.observed_value(engine, "metadata", "annotations", names.ANNOTATION_RECORD)
+        record, _ = records.load(text if isinstance(text, str) else "")
+        if record is None or not record.wired:
+            continue
+        models = {facts.get("model", "") for facts in record.engines.values()}
+        tiers = {each.injection.labels.get(names.LABEL_WIRED) for each in record.templates.values()}
+        by = owner(call, engine, call.desired(engine))
+        for key, it in dropped.items():
+            used = access.text(it, "metadata", "annotations", names.ANNOTATION_USED_TIER)
+            of = names.remote_name(*used.partition("/")[::2])
+            if of in tiers and any(share.model in models for share in shares(it)):
+                found.setdefault(key, _recomposed(call, key, by))
     return found
 
 
@@ -311,7 +321,7 @@ def _composed_before(call: Call) -> list[str]:
 def _recomposed(call: Call, key: str, by: UsageOwner) -> dict[str, Any]:
     """Return an observed Usage as the consumer composes it now, for its present owner.
 
-    Its tier is closed, gone or cannot be judged, or the engine leaves it.
+    Its tier is closed, gone or cannot be judged, or the engine is about to leave it.
     """
     who = consumer(call.composite)
     metadata = call.observed_value(key, "metadata") or {}

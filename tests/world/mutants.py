@@ -194,7 +194,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _CONSUMER + "composer.py",
-        "usage.released(self.call, self.answer.resources, stays).items()",
+        "usage.unreleased(self.call, self.answer.resources, stays).items()",
         "()",
     ),
     (
@@ -203,7 +203,9 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "\n    rows",
         "    rows",
     ),
-    ("function/composers/usage.py", "if key not in made]", "if False]"),
+    ("function/composers/usage.py", "        if key not in made\n", "        if False\n"),
+    ("function/composers/usage.py", "        if key not in made\n", ""),
+    ("function/composers/usage.py", "if of in tiers and any(share", "if any(share"),
     ("function/composers/usage.py", "if any(model in models for model in marked):", "if False:"),
     (
         "function/composers/usage.py",

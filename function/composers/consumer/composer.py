@@ -87,7 +87,7 @@ class _ConsumerComposer:
             self.remove_brought()
             self.say_nothing_is_wired()
             self.say_whether_it_serves()
-            self.release()
+            self.keep_until_left()
             self.warn()
             return self.answer
         self.decide()
@@ -104,7 +104,7 @@ class _ConsumerComposer:
         self.say_whether_it_serves()
         self.warn()
         self.choose_ttl()
-        self.release()
+        self.keep_until_left()
         return self.answer
 
     # What there is ---------------------------------------------------------------------------
@@ -320,10 +320,10 @@ class _ConsumerComposer:
         for key, manifest in usage.observed(self.call, models, by, progress).items():
             self.answer.resources.setdefault(key, Composed(manifest, True))
 
-    def release(self) -> None:
-        """Release tiers that the engines no longer use while the engines keep running."""
+    def keep_until_left(self) -> None:
+        """Keep the Usages of tiers that the engines leave until core sees that they have left."""
         stays = set(self.call.desired_keys()) - self.answer.removed
-        for key, manifest in usage.released(self.call, self.answer.resources, stays).items():
+        for key, manifest in usage.unreleased(self.call, self.answer.resources, stays).items():
             self.answer.resources[key] = Composed(manifest, True)
             self.answer.ttl = TTL_UNSETTLED
 

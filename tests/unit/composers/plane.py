@@ -223,7 +223,7 @@ class Plane:
             # Core forgets what it was told to delete, gone or not.
             if gone or (not it.leaving and self.composites[key_of(document)].leaving):
                 it.composed.pop(key, None)
-        elif document["kind"] == "Usage" and self.exists_by(document):
+        elif document["kind"] == "Usage" and it.leaving and self.exists_by(document):
             document["metadata"]["deletionTimestamp"] = "now"  # it waits for what uses the tier
         elif it.leaving and objects.is_object(document) and not self.is_taken_off(document):
             document["metadata"]["deletionTimestamp"] = "now"

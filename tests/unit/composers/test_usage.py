@@ -174,16 +174,15 @@ def runs() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
-def test_usage_of_a_left_tier_is_released_while_the_engine_runs(name: str) -> None:
-    """Core deletes no Usage before what its `by` names is gone: first it must name nobody."""
+def test_usage_of_a_left_tier_stays_until_core_sees_that_it_is_left(name: str) -> None:
+    """Core drops the Usage before it applies the engine."""
     engine, required = UNTOUCHED[name]
     before = runs()
     (key,) = usages(before)
     desired = {KEY: engine}
     left = call(d.replica(), desired=desired, required=required, observed=before)
     was, now = before[key], left.desired[key]
-    assert now["spec"]["by"] == was["spec"]["by"] | {"resourceRef": {"name": key}}
-    assert now["spec"]["of"] == was["spec"]["of"]
+    assert now["spec"] == was["spec"]
     assert now["metadata"]["labels"] == was["metadata"]["labels"]
     assert left.ttl == 10
     after = call(d.replica(), desired=desired, required=required, observed=observe(left))
@@ -191,16 +190,14 @@ def test_usage_of_a_left_tier_is_released_while_the_engine_runs(name: str) -> No
     assert (after.ttl > 10) and len(usages(after.desired)) == len(usages(left.desired)) - 1
 
 
-def test_usage_is_released_for_an_engine_that_core_does_not_see_yet() -> None:
-    """Its name is known: dropped at once, the Usage would wait for the engine for ever."""
+def test_usage_of_an_engine_that_core_does_not_see_is_dropped() -> None:
     desired = {KEY: d.engine()}
     wired = call(d.replica(), desired=desired, required=d.requirements(d.ready_tier()))
     (key,) = usages(wired.desired)
     seen = {key: observe(wired)[key]}
     off = {KEY: d.engine({"modelplane.ai/kv-offload-policy": "Off"})}
     left = call(d.replica(), desired=off, required=d.requirements(), observed=seen)
-    by = seen[key]["spec"]["by"]
-    assert left.desired[key]["spec"]["by"] == by | {"resourceRef": {"name": key}}
+    assert key not in left.desired
 
 
 def test_usage_stays_until_a_deleted_engine_is_gone() -> None:
