@@ -52,6 +52,11 @@ class Mark:
     requirements: dict[str, Requirement] = field(default_factory=dict)
     resources: dict[str, Json] = field(default_factory=dict)
 
+    @property
+    def is_settled(self) -> bool:
+        """Return whether nothing more is to be found out, or done."""
+        return REQUIRED_OWN not in self.requirements or self.usage == OF_OTHERS
+
 
 def checked(call: Call, tier: tuple[str, str]) -> Mark:
     """Return what stands behind the mark on `tier` (namespace, name), as far as it is looked up."""
@@ -74,10 +79,9 @@ def checked(call: Call, tier: tuple[str, str]) -> Mark:
     if all_:
         return Mark(min(map(_reference, all_)), required)
     lost = lost_usages(call, tier, required)
-    if lost or call.required(REQUIRED_OWN) is None:
-        return Mark(known, required, lost or _kept(call, tier))
-    if any(key.startswith(usage.TURN_KEY) for key in call.observed_keys()):
-        return Mark(known, required)  # one beside it might go in the same moment
+    own = call.required(REQUIRED_OWN)
+    if lost or own is None or any(_key(each) != MARK_KEY for each in own):
+        return Mark(known, required, lost or _kept(call, tier))  # two might go in the same moment
     if known == OF_OTHERS or _is_in_force(call):
         return Mark(OF_OTHERS, required)
     return Mark(known, required, {MARK_KEY: _of_mark(tier)})
@@ -102,7 +106,7 @@ def lost_usages(
     ours = (usage.TURN_KEY, usage.FLEET_KEY, MARK_KEY)
     out = {}
     for each in call.required(REQUIRED_OWN) or ():
-        key = access.texts(each, "metadata", "annotations").get(naming.RESOURCE_NAME, "")
+        key = _key(each)
         owners = access.objects(each, "metadata", "ownerReferences")
         is_ours = key.startswith(ours) and any(o.get("uid") == uid for o in owners)
         if is_ours and key not in known and not access.text(each, "metadata", "deletionTimestamp"):
@@ -113,6 +117,10 @@ def lost_usages(
 def _is_of(found: Json, tier: tuple[str, str]) -> bool:
     label = access.texts(found, "metadata", "labels").get(names.LABEL_USED_TIER)
     return label == names.reference(*tier)
+
+
+def _key(found: Json) -> str:
+    return access.texts(found, "metadata", "annotations").get(naming.RESOURCE_NAME, "")
 
 
 def _reference(found: Json) -> str:

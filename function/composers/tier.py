@@ -408,8 +408,8 @@ class _TierComposer:
     def choose_ttl(self) -> None:
         unresolved = any(self.call.required(name) is None for name in self.answer.requirements)
         rolls = self.rollout is not None and bool(self.rollout.behind or self.rollout.moving)
-        checks = bool(self.mark.resources)
-        settled = self.answer.ready and not (unresolved or rolls or checks) and self.serving.settled
+        unresolved |= not self.mark.is_settled
+        settled = self.answer.ready and not unresolved and not rolls and self.serving.settled
         resolved = self.answer.conditions[1].status == TRUE
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled and resolved else TTL_UNSETTLED
 

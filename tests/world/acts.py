@@ -182,6 +182,7 @@ class Play:
     def do_nodes(self, cluster: str, count: int) -> None:
         it = self.world.clusters[cluster]
         it.nodes = [f"n{i + 1}" for i in range(count)]
+        self.rules.nodes_came[cluster] = self.world.steps
         for key in it.documents:
             self.world.schedule("pods", cluster, key)
 

@@ -281,7 +281,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_IN_USE, "if one is None or any(_is_of(each, tier) for each in one):", "if True:"),
     (_IN_USE, "{MARK_KEY: _of_mark(tier)})", "{})"),
     (_IN_USE, "known == OF_OTHERS or _is_in_force(call)", "known == OF_OTHERS"),
-    (_IN_USE, "        return Mark(known, required)  # one beside", "        pass  # one beside"),
+    (_IN_USE, " or any(_key(each) != MARK_KEY for each in own):", ":"),
     # Waves
     (_WAVES, "clusters=1),)", "clusters=2),)"),
     (_WAVES, " - len(unsettled) - len(elsewhere)", " - len(unsettled)"),

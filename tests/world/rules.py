@@ -132,6 +132,7 @@ class Rules:
         # Remote names of tiers that gave two turns, by a cache that lagged.
         self.doubled: set[str] = set()
         self.under_way: dict[Key, int] = {}
+        self.nodes_came: dict[str, int] = {}  # by cluster, the step of the last change
         self.in_foreground = False  # whether somebody has removed a tier so
         self.failed = ""
         # Tiers that core sees as used, and since which step.
@@ -246,10 +247,18 @@ class Rules:
             for key, since in self.under_way.items()
             if key != own and key in stays and not self.is_excused(key) and not self.is_stuck(key)
             if since == began or not self.is_unseen(self.world.store.documents[key], began)
+            if not self.is_outgrown(key, since, began)
         ]
         if len(others) >= max(1, needed(most, len(stays))) and not self.is_unseen(before, began):
             self.broken(f"the edit reaches {own[2]} while {sorted(k[2] for k in others)} take it")
         self.under_way[own] = began
+
+    def is_outgrown(self, child: Key, since: int, began: int) -> bool:
+        """Whether nodes came after a child's edit, and its fleet had read that it works."""
+        it = self.read(child, began)
+        if it is None or status(it, "Ready") != "True":
+            return False
+        return self.nodes_came.get(it["spec"]["inferenceClusterRef"]["name"], -1) >= since
 
     def read(self, tier: Key, began: int) -> Document | None:
         """Return a tier as a reconcile had read it that began then."""
@@ -615,7 +624,7 @@ class Rules:
         if tier["spec"].get("removal") != "Remove":
             kept |= {cluster for cluster, child in children.items() if self.is_there(child)}
         # What an earlier fleet of the name composed stays while it is used; core says so.
-        taken = {
+        earlier = taken = {
             it["spec"]["inferenceClusterRef"]["name"]
             for it in self.world.store.documents.values()
             if it["kind"] == "KVOffloadTier"
@@ -624,7 +633,7 @@ class Rules:
         }
         # A new cluster waits where no other one runs what its overrides give it.
         if tier["spec"].get("clusterOverrides") and status(tier, "RolledOut") != "True":
-            taken |= clusters - children.keys()
+            taken = taken | (clusters - children.keys())
         if children.keys() != (clusters | kept) - taken:
             self.broken(
                 f"{key[2]} has children on {sorted(children)}, and its clusters are"
@@ -648,9 +657,13 @@ class Rules:
         if (status(tier, "RolledOut") == "True") and waits:
             self.broken(f"{key[2]} says RolledOut, and {sorted(waits)} wait")
         own = [c for c in clusters if c in children and not self.is_of_another(children[c])]
-        works = bool(own) and all(
-            status(child, "Ready") == "True" and status(child, "Accepted") != "False"
-            for child in children.values()
+        works = (
+            bool(own)
+            and not earlier & clusters
+            and all(
+                status(child, "Ready") == "True" and status(child, "Accepted") != "False"
+                for child in children.values()
+            )
         )
         if ready != works:
             self.broken(f"{key[2]} says Ready={ready} of {sorted(children)}")

@@ -208,6 +208,7 @@ class Plane:
             document["status"] = before["status"]
         if document["kind"] == "Usage":
             metadata["finalizers"] = ["usage.apiextensions.crossplane.io"]
+            metadata.setdefault("annotations", {})[naming.RESOURCE_NAME] = key
         it.composed[key] = document
         if document.get("spec", {}).get("template"):
             set_defaults(document["spec"]["template"]["spec"])

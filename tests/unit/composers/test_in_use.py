@@ -25,7 +25,14 @@ def own(finalizers: list[str]) -> dict[str, Document]:
 
 NONE: dict[str, list[Document]] = {"usages": [], "own-usages": []}
 IN_FORCE = own(["usage.apiextensions.crossplane.io"])
-TURN: dict[str, Document] = {"turn-a": {"kind": "Usage", "metadata": {"name": "x"}}}
+GOING: Document = {
+    "kind": "Usage",
+    "metadata": {
+        "name": "x",
+        "annotations": {"crossplane.io/composition-resource-name": "turn-a"},
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+    },
+}
 
 # name: (status.usage, looked up, observed) -> (status.usage then, asked for, composes a Usage)
 MARKED: dict[
@@ -70,7 +77,12 @@ MARKED: dict[
         {},
         ("", {"usages", "own-usages"}, False),
     ),
-    "no user, and a turn is there": ("", NONE, TURN, ("", {"usages", "own-usages"}, False)),
+    "no user, and a turn goes": (
+        "",
+        {"usages": [], "own-usages": [GOING]},
+        IN_FORCE,
+        ("", {"usages", "own-usages"}, True),
+    ),
     "its own is not in force": ("", NONE, own([]), ("", {"usages", "own-usages"}, True)),
     "its own is in force": ("", NONE, IN_FORCE, (OF_OTHERS, {"usages", "own-usages"}, False)),
     "its own, and the users are not looked up": ("", {}, IN_FORCE, ("", {"usages"}, True)),
