@@ -105,6 +105,8 @@ def _child(tier: AnyTier, cluster: str, stamp: Stamp, cluster_uid: str, *, is_au
     notes = {key: value for key, value in notes.items() if value}
     if notes:
         made["metadata"]["annotations"] = notes
+    if stamp.version:
+        made["metadata"]["resourceVersion"] = stamp.version
     return made
 
 

@@ -142,6 +142,7 @@ class Play:
         spec: Document = {
             **BACKENDS[backend],
             "allowedNamespaces": {"from": "All"},
+            "startupTimeoutSeconds": 300,  # the server's default
             "wiring": {"update": update},
         }
         if name == "wide":

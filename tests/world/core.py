@@ -34,6 +34,10 @@ _CONFLICT = 1
 _MOST = 300
 
 
+class Conflict(Exception):
+    """The server has another version of what core applies."""
+
+
 @dataclass
 class Earlier:
     """What the steps before the function desire for a composite, and the step's Input.
@@ -174,8 +178,12 @@ class Core:
         refused = []
         for name in self._in_no_order(reply.desired):
             before = self.store.writes
-            if not self._apply(key, it, name, reply.desired[name][0], earlier.wish):
-                refused.append(name)
+            try:
+                if not self._apply(key, it, name, reply.desired[name][0], earlier.wish):
+                    refused.append(name)
+            except Conflict:
+                self.after(_CONFLICT, "requeue", key)  # core says nothing
+                return
             if self.store.writes != before:
                 yield
         is_ready = reply.ready == "TRUE"
@@ -283,6 +291,9 @@ class Core:
         before = self.store.get(place)
         if before is not None and controller(before) not in ("", own["uid"]):
             return False
+        version = desired.get("metadata", {}).get("resourceVersion")
+        if version and (before is None or before["metadata"]["resourceVersion"] != version):
+            raise Conflict
         uid = before["metadata"]["uid"] if before else self.store.uid(place)
         parts = ("apply", desired, before or "", own["uid"], uid, name)
         after = self.function.derived(

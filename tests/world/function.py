@@ -7,6 +7,7 @@ and must have the same answer.
 """
 
 import gc
+import hashlib
 import random
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -109,7 +110,11 @@ class Function:
         """Return the one object of this content."""
         seen = self._seen.get(id(document))
         if seen is None:  # both stay alive: an identity is not used again
-            one = self._interned.setdefault(_text(document), document)
+            text = _text(document)
+            one = self._interned.get(text)
+            if one is None:
+                one = _versioned(document)
+                one = self._interned[text] = self._interned.setdefault(_text(one), one)
             seen = self._seen[id(document)] = (document, one)
         return seen[1]
 
@@ -234,6 +239,17 @@ class Function:
             fatal="; ".join(fatal),
             context=ASKED if CONTEXT_ASKED in answered.context.fields else b"",
         )
+
+
+def _versioned(document: Document) -> Document:
+    """Return a tier or an Object with a resourceVersion that follows from the rest of it."""
+    is_stored = "uid" in document.get("metadata", {})
+    if not is_stored or document["kind"] not in ("KVOffloadTier", "Object"):
+        return document
+    metadata = {k: v for k, v in document["metadata"].items() if k != "resourceVersion"}
+    bare = {**document, "metadata": metadata}
+    version = hashlib.blake2b(_text(bare), digest_size=6).hexdigest()
+    return {**document, "metadata": {**metadata, "resourceVersion": version}}
 
 
 def _text(document: Mapping[str, Any]) -> bytes:

@@ -252,9 +252,14 @@ class _ConsumerComposer:
             if outcome.action is Action.DEFERRED:
                 self.answer.removed.add(outcome.request.key)
             elif outcome.manifest is not None:
-                self.answer.patched[outcome.request.key] = wire.put_back(
-                    outcome.request, outcome.manifest, outcome.record
-                )
+                key = outcome.request.key
+                patched = wire.put_back(outcome.request, outcome.manifest, outcome.record)
+                version = self.call.observed_value(key, "metadata", "resourceVersion")
+                if outcome.repeats_observed and version:
+                    # Core's cache may be behind core's own writes: it begins anew then.
+                    metadata = patched["metadata"] | {"resourceVersion": version}
+                    patched = patched | {"metadata": metadata}
+                self.answer.patched[key] = patched
 
     def remove_brought(self) -> None:
         """Remove records and labels that earlier steps bring along, with a note on each."""

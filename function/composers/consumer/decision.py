@@ -68,7 +68,7 @@ class Outcome:
 
     `settled`: nothing is awaited, so no short TTL is needed. `engines`: as the present template has
     them. `keeps_running_template`: its pods run as recorded, and the change of their template
-    waits.
+    waits. `repeats_observed`: the manifest repeats what core has read, which may be old.
     """
 
     request: OffloadRequest
@@ -83,6 +83,7 @@ class Outcome:
     settled: bool = False
     progress: Progress | None = None  # where the tier rolls its wiring out
     keeps_running_template: bool = False
+    repeats_observed: bool = False
 
     @property
     def is_wired(self) -> bool:
@@ -399,7 +400,16 @@ class Decider:
                 why = _LACKS
             message = f"{message} {why}"
             return self._keep_running(request, Refused(reason, message), found)
-        return Outcome(request, Action.REPLAYED, reason, message, manifest, record, found)
+        return Outcome(
+            request,
+            Action.REPLAYED,
+            reason,
+            message,
+            manifest,
+            record,
+            found,
+            repeats_observed=not derived,
+        )
 
     def _keep_running(
         self, request: OffloadRequest, refused: Refused, found: lookup.Found | None = None
@@ -414,7 +424,7 @@ class Decider:
                 edit = "" if recorded.has_recorded_template(request) else _EDIT_WAITS
                 text = f"Its pods stay as they run{edit}. {message}"
                 kept = Outcome(request, Action.REPLAYED, reason, text, manifest, record, found)
-                return replace(kept, keeps_running_template=True)
+                return replace(kept, keeps_running_template=True, repeats_observed=True)
         if recorded.chose_unwired(request):
             return self._leave_unwired(request, found, refused)
         if request.unreadable:

@@ -210,6 +210,18 @@ def without_usages(desired: dict[str, Any]) -> dict[str, Any]:
     return {key: document for key, document in desired.items() if not key.startswith("usage-")}
 
 
+def test_replayed_workload_must_be_as_core_has_read_it() -> None:
+    """What a cache that lags shows is old: written back, it would take a newer wiring back."""
+    observed = wired()
+    observed[KEY]["metadata"]["resourceVersion"] = "7"
+    for name, (required, _) in LATER.items():
+        got = call(d.replica(), desired={KEY: d.engine()}, observed=observed, required=required)
+        assert got.desired[KEY]["metadata"]["resourceVersion"] == "7", name
+    required = d.requirements(d.ready_tier())
+    got = call(d.replica(), desired={KEY: d.engine()}, observed=observed, required=required)
+    assert "resourceVersion" not in got.desired[KEY]["metadata"]
+
+
 UNWIRED_BY = {
     "annotation removed": ({}, "NotRequested"),
     "policy Off": (OFF, "TurnedOff"),

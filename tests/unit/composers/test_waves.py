@@ -896,3 +896,29 @@ def test_skipped_cluster_fills_no_place_of_a_later_wave() -> None:
     ]
     found = waves._assign([gone, *others], asked)
     assert [[m.cluster for m in wave] for wave in found] == [["s", "a"], ["b"]]
+
+
+def versions(got: Outcome) -> dict[str, str]:
+    """The resourceVersions that children must still have."""
+    found = {key: it["metadata"].get("resourceVersion") for key, it in got.desired.items()}
+    return {key.removeprefix("tier-"): version for key, version in found.items() if version}
+
+
+def test_child_that_waits_must_be_as_core_has_read_it() -> None:
+    """What a cache that lags shows is old: written back, it would take an edit back."""
+    world = fleet("abc")
+    for key, child in world.children.items():
+        child["metadata"]["resourceVersion"] = f"v-{key}"
+    assert versions(world.ask()) == {}
+    world.tag = "v2"
+    assert versions(world.ask()) == {"b": "v-tier-b", "c": "v-tier-c"}
+
+
+def test_few_children_must_be_as_core_has_read_them() -> None:
+    """Of a thousand one always changes its status while core applies them."""
+    world = World({f"c{n:02}": {} for n in range(20)})
+    world.steps(2)
+    for key, child in world.children.items():
+        child["metadata"]["resourceVersion"] = f"v-{key}"
+    world.tag = "v2"
+    assert list(versions(world.ask())) == [f"c{n:02}" for n in range(1, 8)]
