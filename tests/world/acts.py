@@ -18,7 +18,8 @@ from tests.unit.composers.over_time import Wish
 from tests.world.core import Earlier
 from tests.world.function import Document, Function
 from tests.world.plane import Key, is_deleted, key_of
-from tests.world.rules import OF_FLEETS, Rules
+from tests.world.reading import OF_FLEETS
+from tests.world.rules import Rules
 from tests.world.world import CLUSTERS, World
 
 HOME, TEAM = "modelplane-system", "team-a"
