@@ -41,7 +41,8 @@ _REVISION = ("metadata", "labels", names.LABEL_REVISION)
 _UNREADY = ("metadata", "annotations", names.ANNOTATION_UNREADY)
 _PREVIOUS = ("metadata", "annotations", names.ANNOTATION_PREVIOUS)
 _VERSION = ("metadata", "resourceVersion")
-_MOST_GUARDED = 8
+# How many children, and how large a fleet must be to have none.
+_MOST_GUARDED, _GUARDED_BELOW = 8, 400
 # Reasons of a child while its agents start or are replaced.
 _BUSY = frozenset({c.REASON_STARTING, c.REASON_UPDATING})
 # Reasons that end without an act of anybody; "" is a child without a condition yet.
@@ -216,14 +217,17 @@ class FleetRollout:
 
         Core's cache can be behind core's own writes: what a child has just been given would be
         taken back, and given again, for as long as it is (seed 1000014614 of the worlds). With a
-        version core begins anew instead. Of few, since their status changes meanwhile.
+        version core begins anew instead. Of those whose turn is next, and of few where a fleet is
+        large: each status that changes while core applies makes core begin anew too.
         """
         return access.text(self.child(cluster), *_VERSION) if cluster in self._next else ""
 
     @cached_property
     def _next(self) -> frozenset[str]:
-        """Return the first of the clusters that wait for the edit."""
-        return frozenset(sorted(m.cluster for m in self._old)[:_MOST_GUARDED])
+        """Return the first of the clusters that wait for the edit, and work."""
+        number = min(_MOST_GUARDED, _GUARDED_BELOW // len(self.clusters))
+        waiting = [it for it in self.decision.pending if it not in self.decision.turns]
+        return frozenset(waiting[:number])
 
     def observed(self, cluster: str) -> Stamp | None:
         """Return what a cluster's child carries now, None where it has none."""

@@ -286,10 +286,15 @@ class _TierComposer:
 
     def check_mark(self) -> None:
         """Have core take off its mark of use where nobody holds it any more."""
-        if external_xrd.is_ours(self.call):  # another's status may not hold what is known of it
-            self.mark = in_use.checked(self.call, (self.tier.namespace, self.tier.name))
+        tier, resources = (self.tier.namespace, self.tier.name), self.mark.resources
+        if external_xrd.is_ours(self.call):
+            self.mark = in_use.checked(self.call, tier)
             self.answer.requirements |= self.mark.requirements
-        for key, manifest in self.mark.resources.items():
+            resources = self.mark.resources
+        elif self.judges_users and not self.usages and is_in_use(self.call):
+            # Another's status may not hold what is known; what is lost is found without it.
+            resources = in_use.lost_usages(self.call, tier, self.answer.requirements)
+        for key, manifest in resources.items():
             self.answer.resources[key] = Composed(manifest, True)
 
     def derive_conditions(self) -> None:

@@ -225,12 +225,11 @@ def of_itself(tier: tuple[str, str], reason: str, metadata: dict[str, Any]) -> d
     return _document(spec, {**metadata, "labels": {names.LABEL_OWN_USAGE: names.reference(*tier)}})
 
 
-def recomposed_own(found: dict[str, Any]) -> dict[str, Any]:
+def recomposed_own(tier: tuple[str, str], found: dict[str, Any]) -> dict[str, Any]:
     """Return a tier's Usage of itself as the tier composes it."""
     _, namespace, name = access.named(found)
-    labels = _own_keys(access.texts(found, "metadata", "labels"))
-    spec = {k: v for k, v in access.mapping(found, "spec").items() if k in ("of", "reason")}
-    return _document(spec, {"name": name, "namespace": namespace, "labels": labels})
+    reason = access.text(found, "spec", "reason")
+    return of_itself(tier, reason, {"name": name, "namespace": namespace})
 
 
 def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from function.api.tier import RolloutStrategy, Wave
 from function.composers.agents import needed
@@ -67,6 +68,10 @@ class FleetCluster:
         return self.updated and not self.done and self.excused and (self.failed or self.lost)
 
     @property
+    def works(self) -> bool:
+        return self.ready and not self.busy and not self.failed
+
+    @property
     def settled(self) -> bool:
         """Return whether its wave can end."""
         return self.done or self.skipped
@@ -94,6 +99,7 @@ class Decision:
     """`turns`: who takes the edit now. `newcomers`: whether clusters without a child take it too.
 
     `wave`: the number of the present one, of `waves`. `waiting`: the clusters that it waits for.
+    `pending`: those that work without the edit, in the order in which they take it.
     """
 
     state: State
@@ -102,6 +108,7 @@ class Decision:
     turns: frozenset[str] = frozenset()
     newcomers: bool = True
     waiting: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
 
 
 # One cluster, then all.
@@ -128,12 +135,15 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
         return Decision(state, count, count, waiting=starting)
     proven = any(m.done for m in members)
     current = next(i for i, wave in enumerate(assigned) if not _is_complete(wave, proven))
-    where = current + 1, count
+    pending = tuple(
+        m.cluster for wave in assigned for m in wave if m.exists and not m.updated if m.works
+    )
+    decided = partial(Decision, wave=current + 1, waves=count, pending=pending)
     failed = refused or [m for m in unsettled if m.failed or m.lost]
     if failed:
-        return Decision(State.HALTED, *where, newcomers=False, waiting=_names(failed))
+        return decided(State.HALTED, newcomers=False, waiting=_names(failed))
     if rollout.paused:
-        return Decision(State.PAUSED, *where, newcomers=False, waiting=_names(unsettled))
+        return decided(State.PAUSED, newcomers=False, waiting=_names(unsettled))
     open_ = [m for m in assigned[current] if m.exists and not m.updated and (proven or not m.lost)]
     elsewhere = [m for m in old if m.busy and m not in open_]
     room = max(1, needed(rollout.max_unavailable, everyone)) - len(unsettled) - len(elsewhere)
@@ -141,8 +151,8 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     waiting = _names([*unsettled, *elsewhere]) or tuple(sorted(turns))
     if waiting:
         newcomers = current > 0
-        return Decision(State.PROGRESSING, *where, turns, newcomers, waiting)
-    return Decision(State.HALTED, *where, newcomers=False, waiting=_names(assigned[current]))
+        return decided(State.PROGRESSING, turns=turns, newcomers=newcomers, waiting=waiting)
+    return decided(State.HALTED, newcomers=False, waiting=_names(assigned[current]))
 
 
 def _waves(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> list[Wave]:
@@ -164,8 +174,8 @@ def _assign(members: Sequence[FleetCluster], waves: Sequence[Wave]) -> list[list
     running = stable(members)
 
     def order(m: FleetCluster) -> tuple[bool, bool, bool, bool, bool, bool, str]:
-        settled = m.ready and not m.busy and not m.failed
-        return not m.done, not m.updated, m.lost, settled, m.ready, m.revision == running, m.cluster
+        works, is_usual = m.works, m.revision == running
+        return not m.done, not m.updated, m.lost, works, m.ready, is_usual, m.cluster
 
     found: list[list[FleetCluster]] = []
     taken: set[str] = set()

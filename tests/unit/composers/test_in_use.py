@@ -12,10 +12,19 @@ from tests.unit.composers.calls import call
 Document = dict[str, Any]
 
 
-def used_by(name: str, namespace: str = "team-a", tier: str = "chat") -> Document:
-    labels = {"modelplane.ai/kv-offload-used-tier": f"modelplane-system.{tier}"}
-    metadata = {"name": name, "namespace": namespace, "labels": labels}
-    return {"apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage", "metadata": metadata}
+def used_by(name: str, namespace: str = "team-a", of: str = "chat", **metadata: str) -> Document:
+    labels = {"modelplane.ai/kv-offload-used-tier": "modelplane-system.chat"}
+    return {
+        "apiVersion": "protection.crossplane.io/v1beta1",
+        "kind": "Usage",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels, **metadata},
+        "spec": {
+            "of": {
+                "kind": "KVOffloadTier",
+                "resourceRef": {"name": of, "namespace": "modelplane-system"},
+            }
+        },
+    }
 
 
 def own(finalizers: list[str]) -> dict[str, Document]:
@@ -31,8 +40,10 @@ GOING: Document = {
         "name": "x",
         "annotations": {"crossplane.io/composition-resource-name": "turn-a"},
         "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "ownerReferences": [{"kind": "KVOffloadTier", "uid": d.tier()["metadata"]["uid"]}],
     },
 }
+STRAY = {**GOING, "metadata": {**GOING["metadata"], "ownerReferences": []}}
 
 # name: (status.usage, looked up, observed) -> (status.usage then, asked for, composes a Usage)
 MARKED: dict[
@@ -40,11 +51,23 @@ MARKED: dict[
 ] = {
     "not looked up": ("", {}, {}, ("", {"usages"}, False)),
     "one user": ("", {"usages": [used_by("a")]}, {}, ("team-a/a", {"usages"}, False)),
-    "two users": (
+    "several, chosen by a digest": (
         "",
-        {"usages": [used_by("a", "team-b"), used_by("z")]},
+        {"usages": [used_by(name) for name in "abc"]},
         {},
-        ("team-a/z", {"usages"}, False),
+        ("team-a/b", {"usages"}, False),
+    ),
+    "one that leaves, and one that stays": (
+        "",
+        {"usages": [used_by("a"), used_by("b", deletionTimestamp="2026-01-01T00:00:00Z")]},
+        {},
+        ("team-a/a", {"usages"}, False),
+    ),
+    "one by its label alone": (
+        "",
+        {"usages": [used_by("a", of="code")], "own-usages": []},
+        {},
+        ("", {"usages", "own-usages"}, True),
     ),
     "a known user": (
         "team-a/a",
@@ -61,7 +84,7 @@ MARKED: dict[
     ),
     "its name is another tier's user's": (
         "team-a/a",
-        {"one-usage": [used_by("a", tier="code")], "usages": [used_by("b")]},
+        {"one-usage": [used_by("a", of="code")], "usages": [used_by("b")]},
         {},
         ("team-a/b", {"one-usage", "usages"}, False),
     ),
@@ -83,6 +106,12 @@ MARKED: dict[
         IN_FORCE,
         ("", {"usages", "own-usages"}, True),
     ),
+    "no user, and a stranger's Usage goes": (
+        "",
+        {"usages": [], "own-usages": [STRAY]},
+        {},
+        ("", {"usages", "own-usages"}, True),
+    ),
     "its own is not in force": ("", NONE, own([]), ("", {"usages", "own-usages"}, True)),
     "its own is in force": ("", NONE, IN_FORCE, (OF_OTHERS, {"usages", "own-usages"}, False)),
     "its own, and the users are not looked up": ("", {}, IN_FORCE, ("", {"usages"}, True)),
@@ -97,6 +126,12 @@ MARKED: dict[
         NONE,
         {},
         (OF_OTHERS, {"usages", "own-usages"}, False),
+    ),
+    "somebody else protected it before an edit": (
+        f"{OF_OTHERS}1",
+        NONE,
+        {},
+        (f"{OF_OTHERS}1", {"usages", "own-usages"}, True),
     ),
     "and a user came": (
         OF_OTHERS,
@@ -142,3 +177,13 @@ def test_another_packages_xrd_cannot_hold_what_is_known() -> None:
     tier["spec"].pop("startupTimeoutSeconds", None)
     got = call(tier, required={"cluster": [d.cluster()], **NONE})
     assert (got.requirements.keys(), MARK_KEY in got.desired) == ({"cluster"}, False)
+
+
+def test_lost_turns_are_found_under_another_packages_xrd_too() -> None:
+    lost = {**GOING, "metadata": {k: v for k, v in GOING["metadata"].items() if k[:3] != "del"}}
+    tier = d.tier(wiring={"update": "Rolling"})
+    tier["metadata"] |= {"labels": {"crossplane.io/in-use": "true"}, "resourceVersion": "1"}
+    tier["spec"].pop("startupTimeoutSeconds", None)
+    required = {"cluster": [d.cluster()], "usages": [], "own-usages": [lost]}
+    got = call(tier, required=required)
+    assert got.desired["turn-a"]["spec"]["of"]["resourceRef"] == {"name": "chat"}

@@ -916,9 +916,36 @@ def test_child_that_waits_must_be_as_core_has_read_it() -> None:
 
 def test_few_children_must_be_as_core_has_read_them() -> None:
     """Of a thousand one always changes its status while core applies them."""
-    world = World({f"c{n:02}": {} for n in range(20)})
+    for number, want in (20, 8), (80, 5), (400, 1), (401, 0):
+        world = World({f"c{n:03}": {} for n in range(number)})
+        world.steps(2)
+        for child in world.children.values():
+            child["metadata"]["resourceVersion"] = "7"
+        world.tag = "v2"
+        assert len(versions(world.ask())) == want, number
+
+
+def test_those_whose_turn_is_next_must_be_as_core_has_read_them() -> None:
+    """A cache that lags shows the canary unjudged, and what came after it as it was."""
+    labels = {f"c{n:02}": {"region": "eu"} if n > 11 else {} for n in range(20)}
+    wave = {"clusters": "100%", "matchLabels": {"region": "eu"}}
+    world = World(labels, rollout={"waves": [{"clusters": 1}, wave]})
     world.steps(2)
-    for key, child in world.children.items():
-        child["metadata"]["resourceVersion"] = f"v-{key}"
     world.tag = "v2"
-    assert list(versions(world.ask())) == [f"c{n:02}" for n in range(1, 8)]
+    world.step()
+    world.says["c00", "v2"] = "starts"
+    world.answer()
+    for child in world.children.values():
+        child["metadata"]["resourceVersion"] = "7"
+    assert list(versions(world.ask())) == [f"c{n}" for n in range(12, 20)]
+
+
+def test_child_that_does_not_work_may_change_while_core_applies() -> None:
+    """Its status changes often, and core would begin anew each time."""
+    world = fleet("abcd")
+    world.says["b", "v1"] = "updates"
+    world.answer()
+    for child in world.children.values():
+        child["metadata"]["resourceVersion"] = "7"
+    world.tag = "v2"
+    assert list(versions(world.ask())) == ["a", "c", "d"]
