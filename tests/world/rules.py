@@ -154,8 +154,8 @@ class Rules(Writes):
         if it is None or is_deleted(it):
             return
         engine = self.engine(name)
-        if engine is not None and engine["metadata"]["name"] not in listed(it):
-            return  # core wrote it and forgot it, by a cache that lagged: nobody is asked of it
+        if engine is not None and self.is_forgotten(engine):
+            return  # nobody is asked of it
         said = condition(it, KVOFFLOAD)
         mark = wired_to(manifest(engine))
         tier = self.found(wish.tier, wish.cluster)
@@ -192,8 +192,8 @@ class Rules(Writes):
         }
         if mark in there and mark not in map(remote_name, usages):
             self.broken(f"{name} is wired to {mark} without a Usage")
-        # One that core wrote and forgot, by a cache that lagged, goes with its consumer.
-        if not mark and any(usage["metadata"]["name"] in listed(it) for usage in usages):
+        # One that core has forgotten goes with its consumer.
+        if not mark and not all(map(self.is_forgotten, usages)):
             self.broken(f"{name} is not wired and marks a tier as used")
 
     def nothing_is_stuck(self) -> None:
@@ -209,7 +209,7 @@ class Rules(Writes):
                 if any(map(self.is_cut_loose, self.objects_of(document))):
                     continue
                 self.broken(f"{key[2]} cannot go")
-            elif key[0] == "Usage":
+            elif key[0] == "Usage" and not self.is_forgotten(document):
                 engine = self.by(document)
                 if engine is not None and is_deleted(engine) and self.is_cut_loose(engine):
                     continue
@@ -220,6 +220,11 @@ class Rules(Writes):
                 or any(map(self.is_cut_loose, self.objects_of(document)))
             ):
                 self.broken(f"tier {key[2]} cannot go")
+
+    def is_forgotten(self, composed: Document) -> bool:
+        """Whether core wrote something by a cache that lagged, and does not know of it any more."""
+        found = self.world.store.with_uid(controller(composed))
+        return found is not None and composed["metadata"]["name"] not in listed(found)
 
     def is_cut_loose(self, document: Document) -> bool:
         """Whether an Object stands on a cluster that was unregistered below it.
