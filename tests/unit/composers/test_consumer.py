@@ -341,6 +341,20 @@ def _elsewhere(cluster: str, **wiring: Any) -> dict[str, Any]:
     return d.requirements(children=(fleet_child(f"chat-{cluster}", **where, **wiring),))
 
 
+def test_consumer_of_a_fleet_that_names_a_closed_tier_stays_wired() -> None:
+    """Its Usage is of the child, and its record names the fleet."""
+    composite, desired = _by_field("chat")
+    required = d.requirements(children=(fleet_child("chat-gpu"),))
+    first = call(composite, desired=desired, required=required)
+    observed = deepcopy(observe(first))
+    composite, desired = _by_field("closed")
+    closed = d.ready_tier("closed", allowedNamespaces={"from": "Names", "names": ["team-b"]})
+    required = d.requirements(closed, name="closed")
+    got = call(composite, desired=desired, observed=observed, required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", "NamespaceNotAllowed")
+    assert d.wired_pod(got.desired[KEY]) == d.wired_pod(first.desired[KEY])
+
+
 # name: (update of the other tier) -> another tier is another wiring, whatever that says
 UPDATES = [{}, {"wiring": {"update": "Rolling"}}, {"wiring": {"update": "Pinned"}}]
 

@@ -125,6 +125,18 @@ def test_usage_of_a_cluster_scoped_consumer_is_in_the_engine_namespace(name: str
     assert usage.user(found) == usage.Consumer("", "ModelReplica", "qwen")
 
 
+def test_usage_of_a_cluster_scoped_consumer_moves_with_its_engine() -> None:
+    """Core never moves what it has composed: elsewhere it is another resource."""
+    composite = d.replica()
+    del composite["metadata"]["namespace"]
+    required = d.requirements(d.ready_tier(allowedNamespaces={"from": "All"}))
+    keys = set()
+    for namespace in ("team-a", "team-b"):
+        engine = {KEY: named(d.engine(), namespace=namespace)}
+        keys |= usages(call(composite, desired=engine, required=required).desired).keys()
+    assert len(keys) == 2
+
+
 def test_replay_updates_usages_of_older_releases() -> None:
     """A release before this one named the consumer in `by`, which then waits for itself."""
     required = d.requirements(d.ready_tier())
