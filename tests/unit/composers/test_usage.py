@@ -212,7 +212,7 @@ def test_usage_of_an_engine_that_core_does_not_see_is_dropped() -> None:
     assert key not in left.desired
 
 
-def test_usage_stays_until_a_deleted_engine_is_gone() -> None:
+def test_usage_of_a_deleted_engine_goes_with_it() -> None:
     assert usages(call(d.replica(), observed=runs()).desired) == {}
 
 
