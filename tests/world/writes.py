@@ -287,11 +287,11 @@ class Writes(Reading):
 
     def rolls(self, consumer: str, mark: str) -> None:
         """An engine gets other pods without an edit of its author: in its turn alone."""
-        tiers = self.world.store.documents.values()
+        read = (self.read(key, self.world.core.began) for key in self.tiers)
+        tiers = [it for it in self.world.store.documents.values() if it["kind"] == "KVOffloadTier"]
         rolling = any(
-            tier["kind"] == "KVOffloadTier"
-            and tier["spec"].get("wiring", {}).get("update") == "Rolling"
-            for tier in tiers
+            tier["spec"].get("wiring", {}).get("update") == "Rolling"
+            for tier in (*tiers, *filter(None, read))
         )
         if not rolling:
             self.broken(f"the pods of {consumer} are replaced, and nobody edited them")
