@@ -217,8 +217,8 @@ class FleetRollout:
 
         Core's cache can be behind core's own writes: what a child has just been given would be
         taken back, and given again, for as long as it is (seed 1000014614 of the worlds). With a
-        version core begins anew instead. Of those whose turn is next, and of few where a fleet is
-        large: each status that changes while core applies makes core begin anew too.
+        version core begins anew instead. Only the children that get the edit next have one, and
+        fewer in a large fleet: a status that changes while core applies makes core begin anew too.
         """
         return access.text(self.child(cluster), *_VERSION) if cluster in self._next else ""
 

@@ -113,7 +113,9 @@ def lost_usages(
     for each in _own(call, call.required(REQUIRED_OWN) or ()):
         key = _key(each)
         if key not in known and not _leaves(each):
-            out[key] = usage.recomposed_own(tier, each)
+            _, namespace, name = access.named(each)
+            reason = access.text(each, "spec", "reason")
+            out[key] = usage.of_itself(tier, reason, {"name": name, "namespace": namespace})
     return out
 
 

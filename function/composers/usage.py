@@ -225,13 +225,6 @@ def of_itself(tier: tuple[str, str], reason: str, metadata: dict[str, Any]) -> d
     return _document(spec, {**metadata, "labels": {names.LABEL_OWN_USAGE: names.reference(*tier)}})
 
 
-def recomposed_own(tier: tuple[str, str], found: dict[str, Any]) -> dict[str, Any]:
-    """Return a tier's Usage of itself as the tier composes it."""
-    _, namespace, name = access.named(found)
-    reason = access.text(found, "spec", "reason")
-    return of_itself(tier, reason, {"name": name, "namespace": namespace})
-
-
 def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the Usage by which `tier` (namespace, name) marks the tier that it needs.
 
@@ -289,8 +282,7 @@ def unreleased(call: Call, made: Container[str], stays: Iterable[str]) -> dict[s
         record, _ = records.load(text if isinstance(text, str) else "")
         if record is None or not record.wired:
             continue
-        models = {facts.get("model", "") for facts in record.engines.values()}
-        tiers = {each.injection.labels.get(names.LABEL_WIRED) for each in record.templates.values()}
+        models, tiers = record.models, records.wired_tiers(record.templates)
         by = owner(call, engine, call.desired(engine))
         for key, it in dropped.items():
             used = access.text(it, "metadata", "annotations", names.ANNOTATION_USED_TIER)

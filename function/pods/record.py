@@ -42,6 +42,11 @@ class TemplateRecord:
     files_name: str = ""
 
 
+def wired_tiers(templates: Mapping[str, TemplateRecord]) -> set[str | None]:
+    """Return the remote names of the tiers that templates are wired to, None for one without."""
+    return {kept.injection.labels.get(names.LABEL_WIRED) for kept in templates.values()}
+
+
 @dataclass(frozen=True)
 class Record:
     """What was injected into one workload, complete enough to be applied again.
@@ -66,6 +71,11 @@ class Record:
     @property
     def wired(self) -> bool:
         return self.state == WIRED
+
+    @property
+    def models(self) -> set[str]:
+        """Return the models that its engines serve, "" for one that is not known."""
+        return {facts.get("model", "") for facts in self.engines.values()}
 
     @property
     def sets_arguments(self) -> bool:

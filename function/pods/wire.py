@@ -119,8 +119,8 @@ def _needs_name(tier: AnyTier, ref: Ref | None, templates: Mapping[str, Template
 
     A fleet's child has another name. Pods of a tier over another tier carry the other one's label.
     """
-    labels = {kept.injection.labels.get(names.LABEL_WIRED) for kept in templates.values()}
-    return (ref is not None and tier.name != ref.name) or not labels <= {None, tier.remote_name}
+    elsewhere = records.wired_tiers(templates) - {None, tier.remote_name}
+    return (ref is not None and tier.name != ref.name) or bool(elsewhere)
 
 
 def _without_load_failure_policy(injection: Injection, engine: Engine) -> Injection:

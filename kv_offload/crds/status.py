@@ -180,7 +180,7 @@ class KVOffloadTierStatus(ApiModel):
     consumers: Annotated[str, f.text(most=16)] | None = None
     """0, or 1+ where a Usage protects the tier. `kv-offload status --tier NAME` lists its users."""
     usage: Annotated[str, f.text(most=320)] | None = None
-    """One Usage of the tier, as namespace/name; - where something else protects it."""
+    """One Usage of the tier, as namespace/name; `-`, with the generation, of something else's."""
     allowed_namespaces: AllowedNamespacesStatus | None = None
     """The `spec.allowedNamespaces` that was accepted last."""
     closed_namespaces: Annotated[list[f.DnsLabel], f.items(256)] | None = None

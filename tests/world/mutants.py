@@ -147,7 +147,11 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "elif recorded.has_recorded_template(request) and recorded.is_record_of(request, found):",
         "elif recorded.has_recorded_template(request):",
     ),
-    (_CONSUMER + "recorded.py", "return tiers <= {None,", "return True or tiers <= {None,"),
+    (
+        _CONSUMER + "recorded.py",
+        "return wired_tiers(record.templates) <= {None,",
+        "return True or wired_tiers(record.templates) <= {None,",
+    ),
     (
         _CONSUMER + "decision.py",
         "if record is not None and record.wired:\n            manifest",
@@ -282,8 +286,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_FLEET, "frozenset(waiting[:number])", "frozenset(waiting)"),
     (_WAVES, "if m.exists and not m.updated if m.works", "if m.exists and not m.updated"),
     (_WAVES, "if m.exists and not m.updated if m.works", "if m.exists if m.works"),
-    (_CONSUMER + "composer.py", "if outcome.repeats_observed and version:", "if False:"),
-    (_CONSUMER + "composer.py", "if outcome.repeats_observed and version:", "if version:"),
+    (_CONSUMER + "composer.py", "is_repeated = outcome.repeats_observed", "is_repeated = False"),
+    (_CONSUMER + "composer.py", "is_repeated = outcome.repeats_observed", "is_repeated = True"),
     (_IN_USE, "if one is None or any(_is_of(each, tier) for each in one):", "if True:"),
     (_IN_USE, "{MARK_KEY: _of_mark(tier)})", "{})"),
     (_IN_USE, "known == looked or _is_in_force(call)", "known == looked"),

@@ -51,6 +51,12 @@ def of_usage(usage: Document) -> Key:
     return of["kind"], place, of["resourceRef"]["name"]
 
 
+def by_usage(usage: Document) -> Key | None:
+    """Return what a Usage waits for, None for nothing."""
+    by = usage["spec"].get("by")
+    return by and (by["kind"], usage["metadata"]["namespace"], by["resourceRef"]["name"])
+
+
 class View:
     """A client's cache. `told`: called with each change as it arrives, (key, before, after)."""
 

@@ -5,7 +5,7 @@ from function.composers.agents import needed
 from function.kube import objects
 from function.pods import record as records
 from tests.world.function import Document
-from tests.world.plane import Key, controller, is_deleted, key_of, of_usage
+from tests.world.plane import Key, by_usage, controller, is_deleted, key_of, of_usage
 from tests.world.world import World
 
 AGENTS = "kv-offload-system"
@@ -186,9 +186,8 @@ class Reading:
 
     def by(self, usage: Document) -> Document | None:
         """Return the Object that a Usage waits for."""
-        by = usage["spec"].get("by")
-        place = usage["metadata"]["namespace"]
-        return by and self.world.store.get((by["kind"], place, by["resourceRef"]["name"]))
+        by = by_usage(usage)
+        return self.world.store.get(by) if by else None
 
     def usages_of(self, composite: Document) -> list[Document]:
         """Return the Usages that a composite composes."""

@@ -23,6 +23,7 @@ from tests.world.plane import (
     Key,
     Store,
     View,
+    by_usage,
     is_deleted,
     key_of,
     of_usage,
@@ -216,8 +217,8 @@ class World:
         usage = self.store.get(key)
         if usage is None:
             return
-        by, of = usage["spec"].get("by"), of_usage(usage)
-        user = by and self.store.get((by["kind"], key[1], by["resourceRef"]["name"]))
+        by, of = by_usage(usage), of_usage(usage)
+        user = self.store.get(by) if by else None
         if is_deleted(usage):
             if user and naming.COMPOSITE_LABEL in usage["metadata"].get("labels", {}):
                 self.after(_USAGE_RETRY, "usage", key)
@@ -226,7 +227,7 @@ class World:
             return
         self._label(of, {IN_USE: "true"})
         if user and user["metadata"]["uid"] not in {o["uid"] for o in owners(usage)}:
-            owner = {"kind": by["kind"], "name": user["metadata"]["name"]}
+            owner = {"kind": user["kind"], "name": user["metadata"]["name"]}
             uid = user["metadata"]["uid"]
             kept = [o for o in owners(usage) if o.get("controller")]
             self.store.edit(key, ownerReferences=[*kept, {**owner, "uid": uid}])

@@ -12,7 +12,7 @@ from function import names
 from function.edge.request import Call
 from function.kube import objects
 from function.kube.access import Json
-from function.pods.record import Record
+from function.pods.record import Record, wired_tiers
 from function.problems import field_path
 from function.workloads import kinds
 
@@ -43,8 +43,7 @@ def removed(
     `record` that we write. A label that runs already and that wiring did not give stays: taking it
     would roll the pods.
     """
-    templates = record.templates.values() if record else ()
-    labels = [each.injection.labels.get(names.LABEL_WIRED) for each in templates]
+    labels = wired_tiers(record.templates) if record else ()
     came, out, notes = call.desired(key), deepcopy(document), []
     wrote = str(call.observed_value(key, *_METADATA) or "")
     for place in found:

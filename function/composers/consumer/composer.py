@@ -254,12 +254,18 @@ class _ConsumerComposer:
             elif outcome.manifest is not None:
                 key = outcome.request.key
                 patched = wire.put_back(outcome.request, outcome.manifest, outcome.record)
-                version = self.call.observed_value(key, "metadata", "resourceVersion")
-                if outcome.repeats_observed and version:
-                    # Core's cache may be behind core's own writes: it begins anew then.
-                    metadata = patched["metadata"] | {"resourceVersion": version}
-                    patched = patched | {"metadata": metadata}
-                self.answer.patched[key] = patched
+                is_repeated = outcome.repeats_observed
+                self.answer.patched[key] = self._as_read(key, patched) if is_repeated else patched
+
+    def _as_read(self, key: str, patched: Json) -> Json:
+        """Return a resource that core applies only to the version that it has read.
+
+        Core's cache may be behind core's own writes; it then begins anew.
+        """
+        version = self.call.observed_value(key, "metadata", "resourceVersion")
+        if not version:
+            return patched
+        return patched | {"metadata": patched["metadata"] | {"resourceVersion": version}}
 
     def remove_brought(self) -> None:
         """Remove records and labels that earlier steps bring along, with a note on each."""
@@ -320,8 +326,7 @@ class _ConsumerComposer:
 
         The first engine holds it, as it did.
         """
-        facts = outcome.record.engines.values() if outcome.record else ()
-        models = {engine.get("model", "") for engine in facts}
+        models = outcome.record.models if outcome.record else set()
         for key, manifest in usage.observed(self.call, models, by, progress).items():
             self.answer.resources.setdefault(key, Composed(manifest, True))
 

@@ -4,6 +4,7 @@ from function import names
 from function.composers.consumer import lookup
 from function.kube import access
 from function.pods.offload_request import OffloadRequest
+from function.pods.record import wired_tiers
 from function.reasons import Policy
 
 
@@ -39,9 +40,8 @@ def names_tier(request: OffloadRequest, found: lookup.Found | None) -> bool:
     if record.child or not name:
         return name in ("", record.child)
     # A single tier's record, or an older release's.
-    tiers = {kept.injection.labels.get(names.LABEL_WIRED) for kept in record.templates.values()}
     namespace = access.text(document, "metadata", "namespace")
-    return tiers <= {None, names.remote_name(namespace, name)}
+    return wired_tiers(record.templates) <= {None, names.remote_name(namespace, name)}
 
 
 def chose_unwired(request: OffloadRequest) -> bool:

@@ -898,8 +898,11 @@ def test_skipped_cluster_fills_no_place_of_a_later_wave() -> None:
     assert [[m.cluster for m in wave] for wave in found] == [["s", "a"], ["b"]]
 
 
-def versions(got: Outcome) -> dict[str, str]:
-    """The resourceVersions that children must still have."""
+def versions(world: World) -> dict[str, str]:
+    """The resourceVersions that children must still have on the next call, each its own."""
+    for key, child in world.children.items():
+        child["metadata"]["resourceVersion"] = f"v-{key}"
+    got = world.ask()
     found = {key: it["metadata"].get("resourceVersion") for key, it in got.desired.items()}
     return {key.removeprefix("tier-"): version for key, version in found.items() if version}
 
@@ -907,11 +910,9 @@ def versions(got: Outcome) -> dict[str, str]:
 def test_child_that_waits_must_be_as_core_has_read_it() -> None:
     """What a cache that lags shows is old: written back, it would take an edit back."""
     world = fleet("abc")
-    for key, child in world.children.items():
-        child["metadata"]["resourceVersion"] = f"v-{key}"
-    assert versions(world.ask()) == {}
+    assert versions(world) == {}
     world.tag = "v2"
-    assert versions(world.ask()) == {"b": "v-tier-b", "c": "v-tier-c"}
+    assert versions(world) == {"b": "v-tier-b", "c": "v-tier-c"}
 
 
 def test_few_children_must_be_as_core_has_read_them() -> None:
@@ -919,10 +920,8 @@ def test_few_children_must_be_as_core_has_read_them() -> None:
     for number, want in (20, 8), (80, 5), (400, 1), (401, 0):
         world = World({f"c{n:03}": {} for n in range(number)})
         world.steps(2)
-        for child in world.children.values():
-            child["metadata"]["resourceVersion"] = "7"
         world.tag = "v2"
-        assert len(versions(world.ask())) == want, number
+        assert len(versions(world)) == want, number
 
 
 def test_children_with_the_edit_take_no_place_of_those_that_wait() -> None:
@@ -930,9 +929,7 @@ def test_children_with_the_edit_take_no_place_of_those_that_wait() -> None:
     world.steps(2)
     world.tag = "v2"
     world.steps(3)
-    for child in world.children.values():
-        child["metadata"]["resourceVersion"] = "7"
-    assert list(versions(world.ask())) == [f"c{n}" for n in range(16, 20)]
+    assert list(versions(world)) == [f"c{n}" for n in range(16, 20)]
 
 
 def test_those_whose_turn_is_next_must_be_as_core_has_read_them() -> None:
@@ -945,9 +942,7 @@ def test_those_whose_turn_is_next_must_be_as_core_has_read_them() -> None:
     world.step()
     world.says["c00", "v2"] = "starts"
     world.answer()
-    for child in world.children.values():
-        child["metadata"]["resourceVersion"] = "7"
-    assert list(versions(world.ask())) == [f"c{n}" for n in range(12, 20)]
+    assert list(versions(world)) == [f"c{n}" for n in range(12, 20)]
 
 
 def test_child_that_does_not_work_may_change_while_core_applies() -> None:
@@ -955,7 +950,5 @@ def test_child_that_does_not_work_may_change_while_core_applies() -> None:
     world = fleet("abcd")
     world.says["b", "v1"] = world.says["c", "v1"] = "fails"  # one of them takes the edit first
     world.answer()
-    for child in world.children.values():
-        child["metadata"]["resourceVersion"] = "7"
     world.tag = "v2"
-    assert list(versions(world.ask())) == ["a", "d"]
+    assert list(versions(world)) == ["a", "d"]
