@@ -159,7 +159,10 @@ class Decider:
         self.requirements |= auto.requirements(ref)
         refused: dict[Ref, Refused] = {}
         try:
-            for each in auto.candidates(self.call, request, ref, self.namespace):
+            candidates = list(auto.candidates(self.call, request, ref, self.namespace))
+            for each in candidates:  # at once: core asks six times, and then gives up
+                self.requirements |= lookup.requirements(each)
+            for each in candidates:
                 outcome = self._decide_as(request, each)
                 if outcome.action is Action.WIRED and outcome.reason is Reason.WIRED:
                     said = f"{outcome.message} {auto.why(ref, refused)}"

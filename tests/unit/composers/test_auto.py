@@ -104,6 +104,20 @@ def test_an_engine_waits_where_no_tier_takes_it(name: str) -> None:
     assert KEY not in got.desired or reason == "TierUnresolved"
 
 
+def test_all_candidates_are_looked_up_at_once() -> None:
+    """Core asks six times in one reconcile, and fails it where the requirements still change."""
+    tiers = [labelled(f"t{n}", **HICACHE) for n in range(8)]
+    found, asked = required(*tiers), []
+    while len(asked) < 2 or asked[-1] != asked[-2]:
+        known = asked[-1] if asked else ()
+        out = call(
+            d.replica(), desired={KEY: engine()}, required={name: found[name] for name in known}
+        )
+        asked.append(sorted(out.requirements))
+    assert len(asked) == 3
+    assert out.conditions["KVOffloadReady"] == ("False", "EngineUnsupported")
+
+
 def test_a_later_tier_moves_nothing() -> None:
     first = call(d.replica(), desired={KEY: engine()}, required=required(labelled("m")))
     later = required(labelled("a"), labelled("m"))
