@@ -339,7 +339,7 @@ def shares(usage: dict[str, Any]) -> list[Share]:
     text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_SHARES, "[]")
     try:
         rows = json.loads(text)
-        return [Share(str(row[0]), str(row[1])) for row in rows]
+        return [Share(_unicode(row[0]), _unicode(row[1])) for row in rows]
     except (ValueError, TypeError, IndexError, KeyError, RecursionError):
         return []
 
@@ -359,6 +359,14 @@ def user(usage: dict[str, Any]) -> Consumer:
     try:
         said = json.loads(text)
         scope, kind, name = (said.get(key, "") for key in ("namespace", "kind", "name"))
+        named = _unicode(kind), _unicode(name)
     except (ValueError, AttributeError, RecursionError):
         return Consumer(namespace, "", "")
-    return Consumer(namespace if scope else "", str(kind), str(name))
+    return Consumer(namespace if scope else "", *named)
+
+
+def _unicode(value: object) -> str:
+    """Return a value as text. Raise ValueError for half of a pair, which JSON can spell."""
+    text = str(value)
+    text.encode()
+    return text

@@ -73,8 +73,12 @@ def fatal(req: fnv1.RunFunctionRequest, message: str) -> fnv1.RunFunctionRespons
 
 
 def _said(message: str) -> str:
-    """Return a message as people may read it: without credentials, and not too long."""
-    return cut(redacted(cut(message, _LONGEST)), _LONGEST)
+    """Return a message as people may read it: without credentials, and not too long.
+
+    What is no Unicode character (half of a pair, which JSON can spell) becomes a question mark.
+    """
+    text = message.encode(errors="replace").decode()
+    return cut(redacted(cut(text, _LONGEST)), _LONGEST)
 
 
 def _condition(condition: Condition) -> fnv1.Condition:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from function import names
 from function.composers import admission, usage
 from function.composers.admission import admits
 from function.kube import naming
@@ -255,6 +256,23 @@ def rows(document: dict[str, Any]) -> list[list[str]]:
 def test_usage_rows_of_older_releases_are_read(more: list[bool]) -> None:
     document = usage_by(shares=json.dumps([[d.MODEL, "0123456789ab", *more]]))
     assert usage.shares(document) == [usage.Share(d.MODEL, "0123456789ab")]
+
+
+def test_half_of_a_pair_in_a_usage_is_no_name() -> None:
+    """A message that quotes it could not be sent, and every tier that lists it would fail."""
+    document = usage_by(shares='[["\\ud800", "0123456789ab"]]')
+    document["metadata"]["annotations"][names.ANNOTATION_CONSUMER] = '{"kind": "\\ud800"}'
+    assert usage.shares(document) == []
+    assert usage.user(document).kind == ""
+
+
+def test_half_of_a_pair_in_a_flag_is_told_as_a_question_mark() -> None:
+    flag = '{"kv_connector":"X\\ud800","kv_role":"kv_both"}'
+    engine = d.engine(args=[d.MODEL, "--kv-transfer-config", flag])
+    required = d.requirements(d.ready_tier())
+    said = call(d.replica(), desired={"engine": engine}, required=required)
+    assert said.fatals == []
+    assert "X?" in said.messages["KVOffloadReady"]
 
 
 def test_usage_labels_of_older_releases_are_replaced_once() -> None:
