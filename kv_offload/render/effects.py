@@ -38,6 +38,7 @@ class Verb(StrEnum):
 
     REFUSED = "refused"
     REFUSED_IN_USE = "refused while in use"
+    NOT_KNOWN = "not known"
     SHUT_OUT = "may no longer use the tier"
     LEAVES = "leaves the fleet"
     JOINS = "joins the fleet"

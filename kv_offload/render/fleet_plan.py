@@ -27,6 +27,11 @@ Labels = Mapping[str, str]
 
 _PAUSED = "no cluster while spec.rollout.paused is true; then:"
 _UNSEEN = "no cluster while none that is next is seen (NotObserved); then:"
+_NONE_GIVEN = (
+    "no InferenceCluster that the fleet selects is given: which leave or join, which agents"
+    " restart and in which turns is not known. Give the clusters, the child tiers and the Usages"
+    " with --required (kubectl get inferenceclusters,kvot,usages -A -o yaml)"
+)
 _USAGE_GROUP = "protection.crossplane.io"
 
 
@@ -44,6 +49,18 @@ def clusters(tier: Document, given: Sequence[Document]) -> dict[str, Labels]:
         if is_cluster and wanted.items() <= labels.items():
             found[access.text(document, "metadata", "name")] = labels
     return found
+
+
+def is_fleet(tier: Document) -> bool:
+    """Return whether a tier is over a `clusterSelector`."""
+    return bool(access.mapping(tier, "spec", "clusterSelector"))
+
+
+def unseen(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
+    """Yield that an edit of a fleet was not compared, where no cluster of the fleet is given."""
+    was, becomes = now.get("spec"), new.get("spec")
+    if was != becomes and is_fleet(now) and not clusters(now, given):
+        yield Effect(Verb.NOT_KNOWN, "spec.clusterSelector", _NONE_GIVEN)
 
 
 def staying(now: Document, new: Document, given: Sequence[Document]) -> dict[str, Labels]:
@@ -78,7 +95,8 @@ def _leaves(now: Document, new: Document, name: str, given: Sequence[Document]) 
 
 
 def _removes(tier: Document) -> bool:
-    return access.text(tier, "spec", "removal") == "Remove"
+    """Return whether children of clusters that are left go; those of a fleet that ends do."""
+    return access.text(tier, "spec", "removal") == "Remove" or not is_fleet(tier)
 
 
 def _kept(now: Document, given: Sequence[Document]) -> set[str]:

@@ -44,6 +44,7 @@ def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> 
         return refused
     return [
         *refused,
+        *fleet_plan.unseen(now, new, given),
         *fleet_plan.shut_out(now, new, given),
         *fleet_plan.membership(now, new, given),
         *_conflicts(new, given),
@@ -60,6 +61,8 @@ def _judged(now: Document, new: Document, given: Sequence[Document], file: str) 
     if isinstance(after, tier_plan.InvalidTier):
         return [_refused(problem) for problem in after.problems]
     together = fleet_plan.conflicts(now, new, given)
+    if fleet_plan.is_fleet(now) and not fleet_plan.is_fleet(new):
+        return []  # it leaves all its clusters
     return [*together, *_immutable(before, after), *_pinned(before, after)]
 
 
@@ -89,6 +92,8 @@ def _changes(now: Document, new: Document, given: Sequence[Document]) -> list[Ef
 
     Clusters whose overrides are the same are compared once.
     """
+    if fleet_plan.is_fleet(now) and not fleet_plan.is_fleet(new):
+        return []  # nothing stays
     stay = fleet_plan.staying(now, new, given)
     found: dict[Effect, list[str]] = {}
     restarts: dict[str, bool] = {}
@@ -188,6 +193,8 @@ def _verdict(effects: Sequence[Effect]) -> tuple[str, str]:
         return "✘ is refused; nothing changes", "red"
     if any(effect.verb is Verb.REFUSED_IN_USE for effect in effects):
         return "? is refused while consumers use the tier", "yellow"
+    if any(effect.verb is Verb.NOT_KNOWN for effect in effects):
+        return "? the clusters are not given: what it changes on them is not known", "yellow"
     if not effects:
         return "✔ changes nothing that runs", "green"
     return "✔ can be applied", "green"

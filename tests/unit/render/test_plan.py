@@ -98,7 +98,10 @@ def test_a_fleet_is_planned_for_each_of_its_clusters() -> None:
         CHAT, inferenceClusterRef=REMOVED, clusterSelector={"matchLabels": {"gpu": "h200"}}
     )
     more = edited(fleet, lmcache__l1__sizeGiB=99)
-    assert effects(fleet, more) == [("RESTARTED", "daemonset-agent")]
+    assert effects(fleet, more) == [
+        ("NOT_KNOWN", "spec.clusterSelector"),
+        ("RESTARTED", "daemonset-agent"),
+    ]
 
 
 def inference_cluster(name: str, **labels: str) -> dict[str, Any]:
@@ -148,7 +151,11 @@ RESTART = "RESTARTED", "daemonset-agent", ""
 
 # name: (the new fleet, what else is given; (effect, of what, on which clusters))
 FLEETS: dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str, str]]]] = {
-    "without its clusters": (edited(FLEET, **MORE), [], [RESTART]),
+    "without its clusters": (
+        edited(FLEET, **MORE),
+        [],
+        [("NOT_KNOWN", "spec.clusterSelector", ""), RESTART],
+    ),
     "one first, then a quarter": (
         edited(FLEET, **MORE),
         SIX,
@@ -231,6 +238,23 @@ def test_effects_of_a_fleet_edit(name: str) -> None:
     new, given, wanted = FLEETS[name]
     found = plan.plan(FLEET, new, given, "tier.yaml")
     assert [(e.verb.name, e.what, " ".join(e.clusters)) for e in found] == wanted
+
+
+def test_plan_without_the_clusters_does_not_say_that_nothing_changes() -> None:
+    narrow = edited(FLEET, clusterSelector={"matchLabels": {"stage": "first"}}, removal="Remove")
+    found = plan.plan(FLEET, narrow, [], "tier.yaml")
+    assert [(e.verb.name, e.what) for e in found] == [("NOT_KNOWN", "spec.clusterSelector")]
+    assert "the clusters are not given" in plan._verdict(found)[0]
+    assert plan.plan(FLEET, FLEET, [], "tier.yaml") == []
+
+
+def test_plan_of_a_fleet_that_becomes_a_tier_of_one_cluster_says_that_all_are_left() -> None:
+    single = edited(FLEET, clusterSelector=REMOVED, inferenceClusterRef={"name": "a"})
+    found = plan.plan(FLEET, single, [*SIX, child("a", 600)], "tier.yaml")
+    assert [(e.verb.name, e.what) for e in found] == [("LEAVES", name) for name in "abcdef"]
+    assert {e.why for e in found} == {
+        "Its child goes, unless something uses it: then it stays until nothing does.",
+    }
 
 
 def test_plan_of_a_fleet_says_what_is_lost() -> None:
