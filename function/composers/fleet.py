@@ -56,6 +56,7 @@ PREFIX = fleet_rollout.PREFIX
 
 _DELETION = ("metadata", "deletionTimestamp")
 _FOUND = ("metadata", "name"), ("metadata", "uid"), _DELETION, ("metadata", "labels")
+_OWNERS = ("metadata", "ownerReferences")
 _STAMPED_FOR = ("metadata", "annotations", names.ANNOTATION_CLUSTER)
 _CLUSTER = ("spec", "inferenceClusterRef", "name")
 _CONFIG = ("status", "providerConfigRef", "name")
@@ -255,11 +256,16 @@ class _FleetComposer:
         What core looks up may be a moment old: a child that nobody wants, or that is observed no
         more, is taken to be going.
         """
-        found = self.call.required_values(REQUIRED_CHILDREN, _CLUSTER, _DELETION)
+        found = self.call.required_values(REQUIRED_CHILDREN, _CLUSTER, _DELETION, _OWNERS)
         if found is None:
             return None
         stay = children(self.call).keys() & set(self.clusters)
-        return {cluster for cluster, leaves in found if leaves or cluster not in stay}
+        own = "", self.call.composite_value("metadata", "uid")
+        return {
+            cluster
+            for cluster, leaves, owners in found
+            if (leaves or cluster not in stay) and _controller(owners or []) in own
+        }
 
     def compose_children(self) -> None:
         """Compose each child with the fleet's spec where it has its turn, else as it is.
@@ -377,6 +383,11 @@ class _FleetComposer:
             seen = self.call.observed_value(key, "status", "conditions") or []
             row |= _first_problem(seen, room)
         return row
+
+
+def _controller(owners: list[Json]) -> str:
+    """Return the uid of what composes a tier: an inline tier of the fleet's name is another's."""
+    return next((str(each.get("uid")) for each in owners if each.get("controller")), "")
 
 
 def _cluster_key(name: str) -> str:

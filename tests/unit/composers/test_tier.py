@@ -1208,7 +1208,15 @@ ONLY_EU = {"clusters": [d.cluster("eu")]}
 LEAVING = {"clusters": [terminating(d.cluster("us")), d.cluster("eu")]}
 DEFERRED = stamped(("us",))
 AWAY = without(DEFERRED, "tier-us")
+
+
 # How a child leaves "us": (observed, required) -> what is desired.
+def of_another(child: dict[str, Any]) -> dict[str, Any]:
+    """A tier that an InferenceCluster composes under the fleet's name."""
+    owner = {"kind": "InferenceCluster", "name": "us", "uid": "another", "controller": True}
+    return {**child, "metadata": {**child["metadata"], "ownerReferences": [owner]}}
+
+
 PARTING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "its ProviderConfig is held first": (stamped(), LEAVING, ["hold-us", "tier-eu", "tier-us"]),
     "also where the cluster is gone": (
@@ -1234,6 +1242,11 @@ PARTING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         ["hold-us", "tier-eu"],
     ),
     "and is no more": (AWAY, LEAVING | {"children": [listed("eu")]}, ["tier-eu"]),
+    "and an inline tier of its name is there": (
+        AWAY,
+        LEAVING | {"children": [of_another(listed("us")), listed("eu")]},
+        ["tier-eu"],
+    ),
     "wanted again before it went": (
         DEFERRED,
         BOTH | {"children": [listed("us"), listed("eu")]},
