@@ -56,6 +56,11 @@ def is_fleet(tier: Document) -> bool:
     return bool(access.mapping(tier, "spec", "clusterSelector"))
 
 
+def ends(now: Document, new: Document) -> bool:
+    """Return whether the edit makes a fleet a tier of one cluster: it leaves all that it has."""
+    return is_fleet(now) and not is_fleet(new)
+
+
 def unseen(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
     """Yield that an edit of a fleet was not compared, where no cluster of the fleet is given."""
     was, becomes = now.get("spec"), new.get("spec")

@@ -61,8 +61,8 @@ def _judged(now: Document, new: Document, given: Sequence[Document], file: str) 
     if isinstance(after, tier_plan.InvalidTier):
         return [_refused(problem) for problem in after.problems]
     together = fleet_plan.conflicts(now, new, given)
-    if fleet_plan.is_fleet(now) and not fleet_plan.is_fleet(new):
-        return []  # it leaves all its clusters
+    if fleet_plan.ends(now, new):
+        return []  # no child is edited
     return [*together, *_immutable(before, after), *_pinned(before, after)]
 
 
@@ -92,7 +92,7 @@ def _changes(now: Document, new: Document, given: Sequence[Document]) -> list[Ef
 
     Clusters whose overrides are the same are compared once.
     """
-    if fleet_plan.is_fleet(now) and not fleet_plan.is_fleet(new):
+    if fleet_plan.ends(now, new):
         return []  # nothing stays
     stay = fleet_plan.staying(now, new, given)
     found: dict[Effect, list[str]] = {}

@@ -152,6 +152,7 @@ class Decider:
     def _decide_auto(self, request: OffloadRequest, ref: Ref) -> Outcome:
         """Decide with the tier that the record has, or else with the first that takes the pods."""
         if chosen := auto.recorded(request.record):
+            self.requirements |= lookup.requirements(chosen)
             outcome = self._decide_as(request, chosen)
             return replace(outcome, message=f"{outcome.message} {auto.why(ref, {})}")
         if recorded.chose_unwired(request):
@@ -176,7 +177,6 @@ class Decider:
 
     def _decide_as(self, request: OffloadRequest, ref: Ref) -> Outcome:
         """Decide as if the pods named the tier; equal calls make one request of it."""
-        self.requirements |= lookup.requirements(ref)
         named = work.recall(
             request.resource, lambda: replace(request, ref=ref), request, key=("naming", str(ref))
         )

@@ -1210,13 +1210,13 @@ DEFERRED = stamped(("us",))
 AWAY = without(DEFERRED, "tier-us")
 
 
-# How a child leaves "us": (observed, required) -> what is desired.
 def of_another(child: dict[str, Any]) -> dict[str, Any]:
     """A tier that an InferenceCluster composes under the fleet's name."""
     owner = {"kind": "InferenceCluster", "name": "us", "uid": "another", "controller": True}
     return {**child, "metadata": {**child["metadata"], "ownerReferences": [owner]}}
 
 
+# How a child leaves "us": (observed, required) -> what is desired.
 PARTING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "its ProviderConfig is held first": (stamped(), LEAVING, ["hold-us", "tier-eu", "tier-us"]),
     "also where the cluster is gone": (
