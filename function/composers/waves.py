@@ -145,6 +145,8 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     if rollout.paused:
         return decided(State.PAUSED, newcomers=False, waiting=_names(unsettled))
     open_ = [m for m in assigned[current] if m.exists and not m.updated and (proven or not m.lost)]
+    # Those that take an edit already come first: else two clusters would be in movement.
+    open_.sort(key=lambda m: not m.busy)
     elsewhere = [m for m in old if m.busy and m not in open_]
     room = max(1, needed(rollout.max_unavailable, everyone)) - len(unsettled) - len(elsewhere)
     turns = frozenset(m.cluster for m in open_[: max(0, room)])
@@ -169,9 +171,16 @@ def _assign(members: Sequence[FleetCluster], waves: Sequence[Wave]) -> list[list
 
     Those that have the edit come first, then what an edit has broken, then what is not ready, and
     what nobody sees last. A wave's number counts what earlier waves have taken of the clusters that
-    match. Who is skipped goes with the first wave that matches, and fills no place.
+    match. Who is skipped goes with the first wave that matches, and fills no place; so does what an
+    edit has broken, with the first of all: the next bad edit would break one more cluster.
     """
     running = stable(members)
+    broken = {
+        m.cluster
+        for m in members
+        if m.failed and not (m.updated or m.busy or m.lost) and m.revision != running
+    }
+    free = broken | {m.cluster for m in members if m.skipped}
 
     def order(m: FleetCluster) -> tuple[bool, bool, bool, bool, bool, bool, str]:
         works, is_usual = m.works, m.revision == running
@@ -181,14 +190,15 @@ def _assign(members: Sequence[FleetCluster], waves: Sequence[Wave]) -> list[list
     taken: set[str] = set()
     for wave in waves:
         matching = [m for m in members if wave.match_labels.items() <= m.labels.items()]
-        goal = needed(wave.clusters, len(matching))
-        room = goal - sum(1 for m in matching if m.cluster in taken and not m.skipped)
+        room = needed(wave.clusters, len(matching))
+        room -= sum(1 for m in matching if m.cluster in taken - free)
+        first = [] if found else [m for m in members if m.cluster in broken and m not in matching]
         mine = []
-        for member in sorted(matching, key=order):
-            if member.cluster in taken or (room <= 0 and not member.skipped):
+        for member in sorted([*matching, *first], key=order):
+            if member.cluster in taken or (room <= 0 and member.cluster not in free):
                 continue
             mine.append(member)
-            room -= not member.skipped
+            room -= member.cluster not in free
         if mine:
             found.append(mine)
             taken |= {m.cluster for m in mine}

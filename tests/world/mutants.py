@@ -433,8 +433,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_WAVES, "newcomers = current > 0", "newcomers = True"),
     (_WAVES, "return not m.done, not m.updated, m.lost", "return not m.done, m.lost"),
     (_WAVES, "m.lost, works, m.ready, is_usual", "m.lost, works, m.ready, False"),
-    (_WAVES, "m.cluster in taken and not m.skipped)", "m.cluster in taken)"),
-    (_WAVES, "room -= not member.skipped", "room -= 1"),
+    (_WAVES, "m.cluster in taken - free)", "m.cluster in taken)"),
+    (_WAVES, "room -= member.cluster not in free", "room -= 1"),
     (_WAVES, "in [m for m in old if m.ready] or old)", "in old)"),
     (_WAVES, "HALTED if refused else", "PROGRESSING if refused else"),
     # Who is counted

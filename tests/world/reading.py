@@ -127,11 +127,6 @@ class Reading:
             and wanted.items() <= cluster["metadata"]["labels"].items()
         }
 
-    def is_excused(self, child: Key) -> bool:
-        """Whether a child was not ready already when it took its edit."""
-        annotations = self.world.store.documents[child]["metadata"].get("annotations", {})
-        return names.ANNOTATION_UNREADY in annotations
-
     def is_through(self, child: Key) -> bool:
         """Whether a child has composed its edit, and enough agents run it; or it is gone."""
         it = self.world.store.get(child)

@@ -46,6 +46,8 @@ class Broken(AssertionError):
     """A rule that does not hold."""
 
 
+# Steps before the first.
+_UNAWARE, _NEVER = -1, -2
 # In the keys of an observer's parts, which engines do not need.
 _OF_OBSERVERS = ("observer", "observed", "serving", "engines")
 
@@ -191,20 +193,30 @@ class Writes(Reading):
         others = [
             key
             for key, since in self.under_way.items()
-            if key != own and key in stays and not self.is_excused(key) and not self.is_stuck(key)
+            if key != own
+            and key in stays
+            and not self.is_excused(key, began)
+            and not self.is_stuck(key, began)
             if since == began or not self.is_unseen(self.world.store.documents[key], began)
             if not self.is_outgrown(key, since, began)
         ]
         if len(others) >= max(1, needed(most, len(stays))) and not self.is_unseen(before, began):
             self.broken(f"the edit reaches {own[2]} while {sorted(k[2] for k in others)} take it")
-        self.under_way[own] = began
+        # One that a reconcile gives back, unaware of what it had since, is none that it chose.
+        self.under_way[own] = _UNAWARE if self.is_unseen(before, began) else began
+
+    def is_excused(self, child: Key, began: int) -> bool:
+        """Whether a child was not ready already when it took its edit, now or as its fleet read."""
+        found = filter(None, (self.world.store.documents[child], self.read(child, began)))
+        marks = [it["metadata"].get("annotations", {}) for it in found]
+        return any(names.ANNOTATION_UNREADY in annotations for annotations in marks)
 
     def is_outgrown(self, child: Key, since: int, began: int) -> bool:
         """Whether nodes came after a child's edit, and its fleet had read that it works."""
         it = self.read(child, began)
         if it is None or status(it, "Ready") != "True":
             return False
-        return self.nodes_came.get(it["spec"]["inferenceClusterRef"]["name"], -1) >= since
+        return self.nodes_came.get(it["spec"]["inferenceClusterRef"]["name"], _NEVER) >= since
 
     def read(self, tier: Key, began: int) -> Document | None:
         """Return a tier as a reconcile had read it that began then."""
@@ -215,17 +227,17 @@ class Writes(Reading):
         """Forget the children whose edit works."""
         self.under_way = {k: v for k, v in self.under_way.items() if not self.is_through(k)}
 
-    def is_stuck(self, child: Key) -> bool:
-        """Whether nobody sees a child's cluster, as far as its tier knows, or it did not start.
+    def is_stuck(self, child: Key, began: int) -> bool:
+        """Whether nobody sees a child's cluster, as far as its fleet knows, or it did not start.
 
         The one takes the edit when it is back; of the other an edit may be what repairs it, and a
         wave before its own must prove that.
         """
         it = self.world.store.documents[child]
-        said = condition(it, "AgentsReady").get("reason")
-        return (
-            said in _STUCK or self.world.clusters[it["spec"]["inferenceClusterRef"]["name"]].cut_off
-        )
+        found = filter(None, (it, self.read(child, began)))
+        said = {condition(each, "AgentsReady").get("reason") for each in found}
+        cluster = self.world.clusters[it["spec"]["inferenceClusterRef"]["name"]]
+        return cluster.cut_off or not said.isdisjoint(_STUCK)
 
     def engine_is_written(
         self, composite: Key, before: Document | None, after: Document | None, wish: Wish

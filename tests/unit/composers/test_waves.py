@@ -605,6 +605,40 @@ def test_edit_of_an_edit_goes_first_where_that_is_under_way(tag: str) -> None:
     assert world.carried() == "a=v10 b=v10"
 
 
+def test_edit_that_is_set_back_goes_first_where_it_is_under_way() -> None:
+    """Of one that was broken before and one that replaces its agents: else two are in movement."""
+    world = fleet("abc")
+    world.says = {("b", "v1"): "fails", ("b", "v2"): "fails", ("a", "v2"): "updates"}
+    world.answer()
+    world.tag = "v2"
+    assert world.steps(2) == ["a=v1 b=v2 c=v1", "a=v2 b=v2 c=v1"]
+    world.says["a", "v1"] = "updates"
+    world.tag = "v1"
+    assert world.steps(2) == ["a=v1 b=v2 c=v1"] * 2
+    world.says = {}
+    world.answer()
+    assert world.steps(2)[-1] == "a=v1 b=v1 c=v1"
+
+
+@pytest.mark.parametrize("word", ["fails", "refuses"])
+def test_edit_goes_where_the_last_one_failed_before_the_first_wave(word: str) -> None:
+    """The first wave has another cluster, which a second bad edit would break too."""
+    world = fleet(says={("a", "v2"): word, ("a", "v3"): word, ("b", "v4"): "updates"})
+    world.tag = "v2"
+    world.steps(2)
+    world.rollout = {"waves": [{"matchLabels": {"ring": "canary"}}]}
+    world.clusters["b"] = {"ring": "canary"}
+    world.tag = "v3"
+    assert world.steps(3) == ["a=v3 b=v1 c=v1 d=v1"] * 3
+    assert world.state() == ("Halted", 1, 0)
+    world.tag = "v4"
+    assert world.steps(3) == [
+        "a=v4 b=v1 c=v1 d=v1",
+        "a=v4 b=v4 c=v1 d=v1",
+        "a=v4 b=v4 c=v1 d=v1",
+    ]
+
+
 def test_cluster_that_starts_counts_against_max_unavailable() -> None:
     """It takes another edit, or starts by itself; `max_unavailable` says how many may."""
     rollout = RolloutStrategy.model_construct(max_unavailable=1)
