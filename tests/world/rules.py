@@ -213,6 +213,9 @@ class Rules(Writes):
                 engine = self.by(document)
                 if engine is not None and is_deleted(engine) and self.is_cut_loose(engine):
                     continue
+                # A core that lagged composed it again while it went: it protects until it is left.
+                if wired_to(manifest(engine)) == remote_name(document):
+                    continue
                 self.broken(f"Usage {key[2]} of {of_usage(document)[2]} cannot go")
             elif key[0] == "KVOffloadTier" and not (
                 self.is_used_below(document)

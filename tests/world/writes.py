@@ -15,6 +15,7 @@ from function.kube import naming
 from tests.unit.composers.over_time import Wish
 from tests.world.clusters import Cluster
 from tests.world.clusters import Key as RemoteKey
+from tests.world.core import COMPOSITES
 from tests.world.function import Document, Reply
 from tests.world.plane import IN_USE, Key, controller, is_deleted, key_of, of_usage
 from tests.world.reading import (
@@ -78,8 +79,8 @@ class Writes(Reading):
         self.deleted: set[str] = set()  # remote names of tiers
         # Tiers that went before they said on which ProviderConfig they are.
         self.unguarded: set[str] = set()
-        # What reached core's cache of each tier, and at which step.
-        self.tiers: dict[Key, list[tuple[int, Document]]] = {}
+        # What reached core's cache of each composite, and at which step.
+        self.composites: dict[Key, list[tuple[int, Document]]] = {}
         # Remote names of tiers that gave two turns, by a cache that lagged.
         self.doubled: set[str] = set()
         self.under_way: dict[Key, int] = {}
@@ -105,11 +106,12 @@ class Writes(Reading):
         """A change reaches core's cache."""
         if after is not None:
             self.arrived.setdefault(version(after), self.world.steps)
+        if key[0] in COMPOSITES and after is not None:
+            self.composites.setdefault(key, []).append((self.world.steps, after))
         if key[0] == "KVOffloadTier":
-            if after is not None:
-                if is_deleted(after) and "providerConfigRef" not in after.get("status", {}):
-                    self.unguarded.add(after["metadata"]["uid"])
-                self.tiers.setdefault(key, []).append((self.world.steps, after))
+            is_guarded = "providerConfigRef" in (after or {}).get("status", {})
+            if after is not None and is_deleted(after) and not is_guarded:
+                self.unguarded.add(after["metadata"]["uid"])
             if after is None:
                 self.deleted.add(names.remote_name(*key[1:]))
             if after is None or IN_USE not in after["metadata"].get("labels", {}):
@@ -124,6 +126,16 @@ class Writes(Reading):
         Core applies without a precondition, so the function cannot prevent that either one acts.
         """
         return self.arrived.get(version(document), began) >= began
+
+    def is_unknown(self, composed: Document, began: int) -> bool:
+        """Whether a reconcile that began then cannot know a composed resource, or its spec.
+
+        Core finds what it composes by its names in the composite, which it may have read earlier.
+        """
+        owner = self.world.store.with_uid(controller(composed))
+        read = self.read(key_of(owner), began) if owner else None
+        is_listed = read is None or composed["metadata"]["name"] in listed(read)
+        return not is_listed or self.is_unseen(composed, began)
 
     # Writes of core ------------------------------------------------------------------------------
 
@@ -152,13 +164,12 @@ class Writes(Reading):
         """Note where a tier gives a turn that does not know yet of the one before."""
         it = self.world.store.documents[tier]
         began = self.world.core.began
-        known = listed(self.read(tier, began) or it)
         given = [
             usage
             for usage in self.usages_of(it)
             if usage["metadata"]["annotations"][naming.RESOURCE_NAME].startswith("turn-")
         ]
-        if any(u["metadata"]["name"] not in known or self.is_unseen(u, began) for u in given):
+        if any(self.is_unknown(usage, began) for usage in given):
             self.doubled.add(names.remote_name(*tier[1:]))
 
     def part_goes(self, tier: Key, name: str, part: Document) -> None:
@@ -218,9 +229,9 @@ class Writes(Reading):
             return False
         return self.nodes_came.get(it["spec"]["inferenceClusterRef"]["name"], _NEVER) >= since
 
-    def read(self, tier: Key, began: int) -> Document | None:
-        """Return a tier as a reconcile had read it that began then."""
-        found = [document for step, document in self.tiers.get(tier, ()) if step < began]
+    def read(self, composite: Key, began: int) -> Document | None:
+        """Return a composite as a reconcile had read it that began then."""
+        found = [document for step, document in self.composites.get(composite, ()) if step < began]
         return found[-1] if found else None
 
     def drop_through(self) -> None:
@@ -258,12 +269,12 @@ class Writes(Reading):
             return
         if template_of(before) == template_of(after):
             return
-        is_unseen = self.is_unseen(before, self.world.core.began)
-        if was and not now and (is_unseen or self.is_stranger(composite, was)):
+        is_unknown = self.is_unknown(before, self.world.core.began)
+        if was and not now and (is_unknown or self.is_stranger(composite, was)):
             return
         if was and not now and asks and not (edited and wish.policy == "Optional"):
             self.broken(f"{consumer} is unwired, and nobody asked for it")
-        moves = is_unseen or self.is_overtaken(composite, before, after)
+        moves = is_unknown or self.is_overtaken(composite, before, after)
         if not edited and not moves and not (not was and wish.policy == "Required" and now):
             self.rolls(consumer, now)
 
@@ -274,7 +285,7 @@ class Writes(Reading):
         """
         it = self.world.store.documents[composite]
         usages = [usage for usage in self.usages_of(it) if remote_name(usage) == mark]
-        if not all(self.is_unseen(usage, self.world.core.began) for usage in usages):
+        if not all(self.is_unknown(usage, self.world.core.began) for usage in usages):
             return False
         return any(
             names.remote_name(*key[1:]) == mark and not admits(tier, composite[1])
@@ -299,7 +310,7 @@ class Writes(Reading):
 
     def rolls(self, consumer: str, mark: str) -> None:
         """An engine gets other pods without an edit of its author: in its turn alone."""
-        read = (self.read(key, self.world.core.began) for key in self.tiers)
+        read = (self.read(key, self.world.core.began) for key in self.composites)
         tiers = [it for it in self.world.store.documents.values() if it["kind"] == "KVOffloadTier"]
         rolling = any(
             tier["spec"].get("wiring", {}).get("update") == "Rolling"
@@ -320,7 +331,7 @@ class Writes(Reading):
             if controller(document) != controller(usage):
                 continue
             is_wired = wired_to(manifest(document)) == remote_name(usage)
-            if is_wired and not self.is_unseen(document, self.world.core.began):
+            if is_wired and not self.is_unknown(document, self.world.core.began):
                 self.broken(f"{composite[2]} gives up {of[2]} and its engine is wired to it")
 
     def answered(

@@ -17,8 +17,15 @@ from function import names, workloads
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.command import budget
-from function.composers import rollout, serving, usage
-from function.composers.consumer import brought, companions, disaggregation, work
+from function.composers import auto, rollout, serving, usage
+from function.composers.consumer import (
+    brought,
+    companions,
+    disaggregation,
+    lookup,
+    recorded,
+    work,
+)
 from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
 from function.edge import response, structs
 from function.edge.answer import (
@@ -43,6 +50,7 @@ from function.pods.ignored_annotations import (
     on_pod_templates,
 )
 from function.pods.offload_request import OffloadRequest
+from function.pods.record import Record
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from function.reasons import Reason
@@ -326,9 +334,29 @@ class _ConsumerComposer:
 
         The first engine holds it, as it did.
         """
-        models = outcome.record.models if outcome.record else set()
-        for key, manifest in usage.observed(self.call, models, by, progress).items():
+        record = outcome.record
+        models = record.models if record else set()
+        found = usage.observed(self.call, models, by, progress)
+        if record and not usage.marks(self.call, record.tier, record.child):
+            found |= self._late_marks(record, by)
+        for key, manifest in found.items():
             self.answer.resources.setdefault(key, Composed(manifest, True))
+
+    def _late_marks(self, record: Record, by: usage.UsageOwner) -> dict[str, Json]:
+        """Mark the tier of a record where core ended before it wrote the Usage.
+
+        Teams can write records: a tier counts that admits the namespace.
+        """
+        ref = auto.recorded(record)
+        if ref is None:
+            return {}
+        self.decider.requirements |= lookup.requirements(ref)
+        tier = lookup.wired_to(self.call, ref, record, self.decider.namespace)
+        if tier is None:
+            return {}
+        _, namespace, name = access.named(tier.document)
+        held = [(share, by) for share in recorded.shares(record)]
+        return usage.compose(self.decider.who, (namespace, name), tier.fleet, held)
 
     def keep_until_left(self) -> None:
         """Keep the Usages of tiers that the engines leave until core sees that they have left."""

@@ -99,8 +99,7 @@ class Outcome:
         record = self.request.record
         if record is None or not record.wired or not recorded.names_tier(self.request, self.found):
             return []
-        facts = record.engines.values()
-        return [usage.Share(each.get("model", ""), each.get("identity", "")) for each in facts]
+        return recorded.shares(record)
 
 
 class Decider:

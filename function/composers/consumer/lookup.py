@@ -18,6 +18,7 @@ from function.edge.structs import encode
 from function.kube import access
 from function.kube.access import Json
 from function.pods.offload_request import OffloadRequest
+from function.pods.record import Record, wired_tiers
 from function.pods.refs import Ref
 from function.problems import Refused
 from function.reasons import Reason
@@ -89,6 +90,19 @@ def resolve(call: Call, request: OffloadRequest, namespace: str) -> Found:
         raise Refused(Reason.TIER_NOT_READY, _unready(ref, why))
     unready = "" if tier_names.is_ready(tier) else _unready(ref, tier_names.unready(tier))
     return Found(tier, access.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, ""), unready)
+
+
+def wired_to(call: Call, ref: Ref, record: Record, namespace: str) -> Found | None:
+    """Return the tier `ref` that a record's pods are wired to, if it admits `namespace`."""
+    wired = wired_tiers(record.templates)
+    for key in requirements(ref):
+        for tier in call.required(key) or ():
+            _, own, name = access.named(tier)
+            if names.remote_name(own, name) in wired and admits(tier, namespace):
+                return Found(
+                    tier, access.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, "")
+                )
+    return None
 
 
 def plan(

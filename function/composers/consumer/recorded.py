@@ -1,10 +1,11 @@
 """What the record of an earlier wiring says of a workload as it is now."""
 
 from function import names
+from function.composers import usage
 from function.composers.consumer import lookup
 from function.kube import access
 from function.pods.offload_request import OffloadRequest
-from function.pods.record import wired_tiers
+from function.pods.record import Record, wired_tiers
 from function.reasons import Policy
 
 
@@ -42,6 +43,12 @@ def names_tier(request: OffloadRequest, found: lookup.Found | None) -> bool:
     # A single tier's record, or an older release's.
     namespace = access.text(document, "metadata", "namespace")
     return wired_tiers(record.templates) <= {None, names.remote_name(namespace, name)}
+
+
+def shares(record: Record) -> list[usage.Share]:
+    """Return what a record's engines share on its tier."""
+    facts = record.engines.values()
+    return [usage.Share(each.get("model", ""), each.get("identity", "")) for each in facts]
 
 
 def chose_unwired(request: OffloadRequest) -> bool:

@@ -518,6 +518,22 @@ def test_engine_marks_its_tier_although_that_is_refused_now(edit: dict[str, Any]
     assert kept == marks != {}
 
 
+@pytest.mark.parametrize("admitted", [True, False])
+def test_engine_marks_the_tier_that_it_runs_with_although_it_names_another(admitted: bool) -> None:
+    """Core ended before the Usage, and there is no such other one; a record may be forged."""
+    first = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
+    marks = usages(first.desired)
+    seen = {key: it for key, it in observe(first).items() if key not in marks}
+    allowed = {} if admitted else {"allowedNamespaces": {"from": "Names", "names": ["team-b"]}}
+    required = d.requirements(name="other") | d.requirements(d.ready_tier(**allowed))
+    desired = {KEY: d.engine({names.ANNOTATION_TIER: "other"})}
+    got = call(d.replica(), desired=desired, observed=seen, required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", "TierNotFound")
+    assert got.requirements.keys() == required.keys()
+    held = call(d.replica(), desired={KEY: d.engine()}, observed=seen, required=required)
+    assert usages(got.desired) == (usages(held.desired) if admitted else {})
+
+
 def test_users_count_in_the_very_edit_that_closes_their_namespace() -> None:
     tier = d.tier(allowedNamespaces={"from": "Names", "names": ["team-a"]})
     required: dict[str, Any] = {"cluster": [d.cluster()], "usages": [used_in("team-a")]}
