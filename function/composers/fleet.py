@@ -56,6 +56,7 @@ PREFIX = fleet_rollout.PREFIX
 
 _DELETION = ("metadata", "deletionTimestamp")
 _FOUND = ("metadata", "name"), ("metadata", "uid"), _DELETION, ("metadata", "labels")
+_NAME = ("metadata", "name")
 _OWNERS = ("metadata", "ownerReferences")
 _STAMPED_FOR = ("metadata", "annotations", names.ANNOTATION_CLUSTER)
 _CLUSTER = ("spec", "inferenceClusterRef", "name")
@@ -76,6 +77,7 @@ _IN_USE = (
 _GOES = "are being deleted"
 _ANEW = "were declared again before the tier of the one before was gone"
 _LEAVING = "Being taken off, where the ProviderConfig is kept until nothing is left: "
+_STRAY = "Crossplane composes it no more; delete it if it stays: KVOffloadTier "
 
 
 def child(fleet: str, cluster: str, namespace: str, spec: Json) -> Json:
@@ -152,6 +154,7 @@ class _FleetComposer:
         self.held = provider_config_guard.observed(call)
         self.holds: dict[str, str] = {}
         self.last: list[str] = []
+        self.strays: set[str] = set()
         self.answer = Answer()
 
     def compose(self) -> Answer:
@@ -254,18 +257,20 @@ class _FleetComposer:
         """Return the clusters of children that are being deleted; None while unresolved.
 
         What core looks up may be a moment old: a child that nobody wants, or that is observed no
-        more, is taken to be going.
+        more, is taken to be going. Where it never goes, a core that lagged composed it again after
+        it went; composed anew, it might be one that goes this moment.
         """
-        found = self.call.required_values(REQUIRED_CHILDREN, _CLUSTER, _DELETION, _OWNERS)
+        found = self.call.required_values(REQUIRED_CHILDREN, _CLUSTER, _DELETION, _OWNERS, _NAME)
         if found is None:
             return None
-        stay = children(self.call).keys() & set(self.clusters)
-        own = "", self.call.composite_value("metadata", "uid")
-        return {
-            cluster
-            for cluster, leaves, owners in found
-            if (leaves or cluster not in stay) and _controller(owners or []) in own
+        there = children(self.call)
+        stay = there.keys() & set(self.clusters)
+        uid = self.call.composite_value("metadata", "uid")
+        own = [row for row in found if _controller(row[2] or []) in ("", uid)]
+        self.strays = {
+            str(name) for cluster, leaves, _, name in own if not (leaves or cluster in there)
         }
+        return {cluster for cluster, leaves, *_ in own if leaves or cluster not in stay}
 
     def compose_children(self) -> None:
         """Compose each child with the fleet's spec where it has its turn, else as it is.
@@ -298,6 +303,7 @@ class _FleetComposer:
         said += [_named(_KEPT, self.kept)] if self.kept else []
         said += [_named(_IN_USE, leave)] if leave else []
         said += [f"{_LEAVING}{', '.join(sorted(self.holds))}."] if self.holds else []
+        said += [f"{_STRAY}{', '.join(sorted(self.strays))}."] if self.strays else []
         verdict = (TRUE, c.REASON_RESOLVED) if self.staying else (FALSE, c.REASON_NO_CLUSTERS)
         return Condition(c.CONDITION_CLUSTER, *verdict, " ".join(said))
 

@@ -316,6 +316,10 @@ class Play:
         for name in TIERS:  # a refused spec keeps what was composed, and with it a fleet's Usage
             self.do_edit(name, "bigger")
         self.world.settle(60)
+        self.rules.strays_are_told()
+        for name in sorted(self.rules.strays()):  # what the fleet says is to be done
+            self.do_remove(name, False)
+        self.world.settle(60)
         for _ in range(3):  # a tier that others kept goes later
             for name in TIERS:
                 self.do_remove(name, False)

@@ -373,7 +373,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "self.holds |= {k: v for k, v in self.held.items() if lingering is",
         "dict() | {k: v for k, v in self.held.items() if lingering is",
     ),
-    ("function/composers/fleet.py", "if (leaves or cluster not in stay)", "if (leaves)"),
+    ("function/composers/fleet.py", "in own if leaves or cluster not in stay", "in own if leaves"),
     (
         "function/composers/fleet.py",
         "if lingering is None or k in lingering}",

@@ -3,6 +3,7 @@
 from function import names
 from function.composers.admission import admits
 from function.composers.agents import needed
+from function.kube import naming
 from tests.world.clusters import starts
 from tests.world.function import Document
 from tests.world.plane import IN_USE, Key, controller, is_deleted, key_of, of_usage
@@ -228,6 +229,27 @@ class Rules(Writes):
         """Whether core wrote something by a cache that lagged, and does not know of it any more."""
         found = self.world.store.with_uid(controller(composed))
         return found is not None and composed["metadata"]["name"] not in listed(found)
+
+    def strays(self) -> set[str]:
+        """Return the children that nobody composes or deletes: a late core wrote them again."""
+        return {
+            key[2]
+            for key, it in self.world.store.documents.items()
+            if key[0] == "KVOffloadTier" and self.is_forgotten(it) and not is_deleted(it)
+        }
+
+    def strays_are_told(self) -> None:
+        """A fleet that waits for a stray names it, and what to do."""
+        for name in self.strays():
+            it = self.world.store.documents[("KVOffloadTier", "modelplane-system", name)]
+            fleet = self.world.store.with_uid(controller(it)) or {}
+            waits = any(
+                o["metadata"]["annotations"][naming.RESOURCE_NAME].startswith("hold-")
+                for o in self.objects_of(fleet)
+            )
+            said = condition(fleet, "ClusterResolved").get("message", "")
+            if waits and name not in said:
+                self.broken(f"{name} is a stray, and its fleet does not say so: {said}")
 
     def is_cut_loose(self, document: Document) -> bool:
         """Whether an Object stands on a cluster that was unregistered below it.
