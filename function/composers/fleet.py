@@ -235,7 +235,10 @@ class _FleetComposer:
         return self.call.observed_value(PREFIX + cluster, *_STAMPED_FOR) or ""
 
     def leave_clusters(self) -> None:
-        """Remove a child once its ProviderConfig is guarded, then the guard once it is gone."""
+        """Remove a child once its ProviderConfig is guarded, then the guard once it is gone.
+
+        The guard goes with the fleet: a Usage that core has seen must protect that first.
+        """
         going = children(self.call).keys() - set(self.clusters)
         fresh = set()
         for cluster in going:
@@ -248,6 +251,8 @@ class _FleetComposer:
             ):
                 fresh.add(cluster)  # or has it, and core has yet to write its first status
         guarded = provider_config_guard.in_force(self.call, self.holds)
+        if not is_in_use(self.call):
+            guarded = set()
         self.last = sorted((self.holds.keys() - guarded) | fresh)
         lingering = self._lingering()
         self.holds |= {k: v for k, v in self.held.items() if lingering is None or k in lingering}

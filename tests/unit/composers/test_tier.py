@@ -1205,6 +1205,12 @@ def terminating(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, "metadata": metadata}
 
 
+def protected(tier: dict[str, Any]) -> dict[str, Any]:
+    """A tier on which core has put the mark of its Usage."""
+    labels = {**tier["metadata"].get("labels", {}), "crossplane.io/in-use": "true"}
+    return {**tier, "metadata": {**tier["metadata"], "labels": labels}}
+
+
 ONLY_EU = {"clusters": [d.cluster("eu")]}
 LEAVING = {"clusters": [terminating(d.cluster("us")), d.cluster("eu")]}
 DEFERRED = stamped(("us",))
@@ -1327,7 +1333,7 @@ def test_child_leaves_a_redeclared_cluster(name: str) -> None:
     nobody would ever see that the first one went.
     """
     seen, found, want, uid = ANEW[name]
-    got = call(d.tier(**FLEET), required=found, observed=seen)
+    got = call(protected(d.tier(**FLEET)), required=found, observed=seen)
     assert sorted(got.desired) == [*want, *PROTECTED * ("hold-us" in want)]
     if uid:
         annotations = got.desired["tier-us"]["metadata"]["annotations"]
@@ -1350,7 +1356,7 @@ def test_provider_config_outlives_the_leaving_child(name: str) -> None:
     its agents run on.
     """
     seen, found, want = PARTING[name]
-    got = call(d.tier(**FLEET), required=found, observed=seen)
+    got = call(protected(d.tier(**FLEET)), required=found, observed=seen)
     assert sorted(got.desired) == [*want, *PROTECTED * ("hold-us" in want)]
     assert ("children" in got.requirements) == ("hold-us" in seen)
     if "hold-us" in want:
@@ -1362,6 +1368,14 @@ def test_provider_config_outlives_the_leaving_child(name: str) -> None:
         stray = " Crossplane composes it no more; delete it if it stays: KVOffloadTier chat-us."
         assert found == {} or said.removesuffix(stray).endswith("nothing is left: us.")
         assert (stray in said) == name.startswith("as core saw")
+
+
+def test_child_goes_after_its_fleet_is_protected() -> None:
+    """Its guard goes with the fleet, and core has yet to see the Usage of that."""
+    got = call(d.tier(**FLEET), required=LEAVING, observed=DEFERRED)
+    assert sorted(got.desired) == ["hold-us", "tier-eu", "tier-us", "usage-fleet"]
+    again = call(protected(d.tier(**FLEET)), required=LEAVING, observed=DEFERRED)
+    assert sorted(again.desired) == ["hold-us", "tier-eu", "usage-fleet"]
 
 
 def test_status_of_a_fleet_of_1100_failing_clusters_can_be_stored() -> None:
