@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 from function.api.input import Input
 from function.backends.registry import BACKENDS, Registry
 from function.command import budget
-from function.composers import cluster, deployment, deployment_report, tier
+from function.composers import cluster, deployment, deployment_report, tier, unlisted
 from function.composers.consumer import composer as consumer
 from function.composers.step_input import BadInput, read_input
 from function.edge import metrics, replies, response, structs
@@ -186,8 +186,12 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
     def _answer(self, call: Call, counted: Counted, gone: Event | None = None) -> Answer:
         step_input = read_input(call)
         counted.composer, composer = _dispatch(call, step_input)
+        lost = unlisted.requirements(call)
+        for name in lost:
+            call.observe_required(name)
         with budget.of_call(gone):
             answer = composer(call, step_input, self.backends)
+        answer.requirements = answer.requirements | lost
         _keep_taken(call, answer)
         answer.asks_for_more = call.lacks(answer.requirements)
         if answer.ttl == TTL_WITH_REQUIREMENTS and call.is_watched(answer.requirements):

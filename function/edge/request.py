@@ -9,12 +9,14 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from google.protobuf import struct_pb2 as structpb
 
 from function.edge import structs
-from function.kube import access, errors, objects
+from function.kube import access, errors, naming, objects
 from function.names import CONTEXT_ASKED
 
 Document = dict[str, Any]
 
 _KIND = ("apiVersion", "kind")
+_OWNERS = ("metadata", "ownerReferences")
+_RESOURCE_NAME = ("metadata", "annotations", naming.RESOURCE_NAME)
 # How crossplane-runtime begins its errors where it has not read the external resource.
 _UNSEEN = ("connect failed: ", "observe failed: ")
 
@@ -140,6 +142,18 @@ class Call:
     @property
     def anything_observed(self) -> bool:
         return bool(self._req.observed.resources)
+
+    def observe_required(self, name: str) -> None:
+        """Take for observed what the composite composes of the resources required by that name."""
+        uid = self.composite_value("metadata", "uid")
+        rows = self.required_values(name, _OWNERS, _RESOURCE_NAME) or []
+        for position, (owners, key) in enumerate(rows):
+            if key and any(o.get("controller") and o.get("uid") == uid for o in owners or []):
+                self._observe_required(key, name, position)
+
+    def _observe_required(self, key: str, name: str, position: int) -> None:
+        found = self._req.required_resources[name].items[position].resource
+        self._req.observed.resources[key].resource.CopyFrom(found)
 
     def is_observed(self, key: str) -> bool:
         return key in self._req.observed.resources

@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1289, "files": 684, "rooms": 326, "objects": 139, "classes": 73},
-    "new tier": {"calls": 1534, "files": 739, "rooms": 360, "objects": 166, "classes": 78},
+    "known tier": {"calls": 1294, "files": 688, "rooms": 329, "objects": 139, "classes": 73},
+    "new tier": {"calls": 1539, "files": 743, "rooms": 363, "objects": 166, "classes": 78},
 }
 
 

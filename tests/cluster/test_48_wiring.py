@@ -85,6 +85,13 @@ def test_pinned_consumer_keeps_its_wiring(world: Fleet):
     until_seen(world, STAYS)
     assert "when spec.wiring.update" in world.message(STAYS, "KVOffloadReady")
     assert identity(workload(world, STAYS)) == before
+    # So it does where somebody replaces the composite, and with it the list of what it composes.
+    world.api.patch(STAYS, {"spec": {"crossplane": {"resourceRefs": None}}})
+    listed = lambda: world.get(STAYS)["spec"]["crossplane"].get("resourceRefs")  # noqa: E731
+    world.rig.until(listed, "core composes it again")
+    world.until_condition(STAYS, "KVOffloadReady", ("True", "Wired"))
+    assert waits(workload(world, STAYS)) == 300
+    assert identity(workload(world, STAYS)) == before
     # Its own edit rolls it, with the wiring that it had.
     args = [f"--model=some/{STAYS['metadata']['name']}", "--port=8000", "--max-num-seqs=8"]
     world.api.apply(changed(STAYS, f"spec.{CONTAINER}.args", args))

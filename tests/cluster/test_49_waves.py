@@ -26,6 +26,8 @@ NAMES = [f"wave-{letter}" for letter in "abcdef"]
 ON = {name: (FIRST, SECOND)[number // 3] for number, name in enumerate(NAMES)}
 AT_ONCE = 2  # a quarter of six, rounded up
 LIMIT = 60
+# What a replaced composite lacks: the list of what it composes.
+UNLISTED: Manifest = {"crossplane": {"resourceRefs": None}}
 
 
 def waves(tag: str, **spec: Any) -> Manifest:
@@ -226,6 +228,19 @@ def test_cluster_lost_in_the_middle_halts_until_it_is_back(world: Fleet, watched
         world.api.apply(secret)
     watched.until(lambda: watched.look("six") == set(NAMES), "six is everywhere", 120)
     world.until_condition(waves("six"), "RolledOut", ("True", "Done"))
+
+
+def test_edit_that_replaces_the_tier_reaches_one_cluster_first(world: Fleet, watched: Watched):
+    """`kubectl replace` takes away the list of what the fleet composes."""
+    image = {**waves("seven")["spec"]["image"]}
+    world.api.patch(waves("six"), {"spec": {**UNLISTED, "image": image}})
+    watched.until_everywhere("seven")
+    assert watched.order[0] == NAMES[0] and watched.most <= AT_ONCE
+    world.api.patch(waves("seven"), {"spec": UNLISTED})
+    again = Watched(world)
+    world.api.apply(waves("six"))
+    again.until_everywhere("six")
+    assert again.most <= AT_ONCE
 
 
 def test_override_changes_the_clusters_that_it_names(world: Fleet, watched: Watched):

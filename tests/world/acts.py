@@ -181,6 +181,14 @@ class Play:
         self.rules.in_foreground |= foreground
         self.world.store.delete(("KVOffloadTier", HOME, name), foreground=foreground)
 
+    def do_replace(self, kind: str, name: str) -> None:
+        """Somebody writes a composite as it is in a repository, without what core notes there."""
+        home = HOME if kind == "KVOffloadTier" else TEAM
+        it = self.world.store.get((kind, home, name))
+        if it is not None:
+            spec = {key: value for key, value in it["spec"].items() if key != "crossplane"}
+            self.world.store.put(self.world.function.intern({**it, "spec": spec}))
+
     def do_nodes(self, cluster: str, count: int) -> None:
         it = self.world.clusters[cluster]
         it.nodes = [f"n{i + 1}" for i in range(count)]
@@ -442,6 +450,7 @@ _FAULTS: _Theme = (
     (1, lambda _: Act("restart_core")),
     (1, lambda _: Act("restart_function")),
     (2, lambda r: Act("second_core", _composite(r))),
+    (1, lambda r: Act("replace", _composite(r))),
     (1, lambda r: Act("deafen", _composite(r))),
 )
 # Edits of a tier that its users follow, one after the other.

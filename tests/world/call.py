@@ -117,6 +117,9 @@ class PlainCall(Call):
     def anything_observed(self) -> bool:
         return bool(self._observed)
 
+    def _observe_required(self, key: str, name: str, position: int) -> None:
+        self._observed = {**self._observed, key: self._required[name][position]}
+
     def is_observed(self, key: str) -> bool:
         return key in self._observed
 

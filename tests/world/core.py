@@ -25,7 +25,7 @@ from tests.world.provider import conditions_with
 COMPOSITES = ("KVOffloadTier", "ModelReplica")
 KEY_ANNOTATION = "crossplane.io/composition-resource-name"
 # The kinds that the function looks up.
-_REQUIRED = ("InferenceCluster", "KVOffloadTier", "Usage")
+_REQUIRED = ("InferenceCluster", "KVOffloadTier", "Usage", "Object")
 _CORES = {"Synced", "Ready", "Responsive"}
 _MAX_CALLS = 5
 _RETRY = 30

@@ -21,6 +21,7 @@ _ROLLOUT, _WAVES = "function/composers/rollout.py", "function/composers/waves.py
 _FLEET = "function/composers/fleet_rollout.py"
 _REPORT = "function/composers/fleet_rollout_report.py"
 _CONSUMER = "function/composers/consumer/"
+_UNLISTED = "function/composers/unlisted.py"
 _QUARANTINE, _AUTO = "function/composers/quarantine.py", "function/composers/auto.py"
 
 _IN_USE = "function/composers/in_use.py"
@@ -37,8 +38,9 @@ _FIRST = {
     _ADMISSION: ("test_usage",),
     _QUARANTINE: ("test_quarantine",),
     _AUTO: ("test_auto",),
-    "function/edge/request.py": ("test_wiring_update", "test_tier"),
-    "function/fn.py": ("test_tier",),
+    "function/edge/request.py": ("test_wiring_update", "test_tier", "test_unlisted"),
+    _UNLISTED: ("test_unlisted",),
+    "function/fn.py": ("test_tier", "test_unlisted"),
 }
 _FIRST_OF_CONSUMERS = (
     "test_decisions",
@@ -52,6 +54,11 @@ _SAID = "        return replace(outcome, progress=progress"
 
 # (file, what is there, what stands there instead)
 MUTANTS: tuple[tuple[str, str, str], ...] = (
+    # What a composite does not list any more
+    (_UNLISTED, "if call.anything_observed:", "if False:"),
+    (_UNLISTED, "str(root or call", "str(call"),
+    ("function/edge/request.py", 'o.get("uid") == uid for o', 'o.get("uid") for o'),
+    ("function/fn.py", "            call.observe_required(name)\n", "            pass\n"),
     # Turns
     (_ROLLOUT, "max(1, needed(", "max(2, needed("),
     (_ROLLOUT, "most - len({*moving, *given})", "most - len({*given})"),

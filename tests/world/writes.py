@@ -130,12 +130,14 @@ class Writes(Reading):
     def is_unknown(self, composed: Document, began: int) -> bool:
         """Whether a reconcile that began then cannot know a composed resource, or its spec.
 
-        Core finds what it composes by its names in the composite, which it may have read earlier.
+        Core finds what it composes by its names in the composite, which it may have read earlier;
+        the function looks for it where there are none, and it has answered before.
         """
         owner = self.world.store.with_uid(controller(composed))
         read = self.read(key_of(owner), began) if owner else None
-        is_listed = read is None or composed["metadata"]["name"] in listed(read)
-        return not is_listed or self.is_unseen(composed, began)
+        known = read is None or composed["metadata"]["name"] in listed(read)
+        known |= read is not None and not listed(read) and "status" in read
+        return not known or self.is_unseen(composed, began)
 
     # Writes of core ------------------------------------------------------------------------------
 

@@ -1,0 +1,96 @@
+"""A composite that lists nothing of what it has composed: somebody replaced it."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import call, observe
+
+KEY = "model-serving-main"
+KEY_ANNOTATION = "crossplane.io/composition-resource-name"
+FLEET = {"clusterSelector": {"matchLabels": {"fleet": "prod"}}, "inferenceClusterRef": None}
+CLUSTERS = {"clusters": [d.cluster("eu"), d.cluster("us")]}
+ROLLING = {"wiring": {"update": "Rolling"}}
+
+
+def found(composite: dict[str, Any], seen: dict[str, Any], **other: Any) -> dict[str, Any]:
+    """What core finds by its label: what it composed, and what another composite did."""
+    uid = composite["metadata"]["uid"]
+    required: dict[str, list[Any]] = {}
+    for owner in (other.get("owner", uid), "another"):
+        for key, document in seen.items():
+            metadata = {
+                **document["metadata"],
+                "annotations": {**document["metadata"].get("annotations", {}), KEY_ANNOTATION: key},
+                "ownerReferences": [{"uid": owner, "controller": True}],
+            }
+            name = f"unlisted/{document['apiVersion']}/{document['kind']}"
+            required.setdefault(name, []).append({**document, "metadata": metadata})
+    return required
+
+
+def fleet(tag: str) -> dict[str, Any]:
+    made = d.tier(**FLEET, image={"tag": tag, "version": "0.5.6"})
+    made["metadata"]["uid"] = "uid-chat"
+    return made
+
+
+def tags(desired: dict[str, Any]) -> set[str]:
+    return {it["spec"]["image"]["tag"] for it in desired.values() if it["kind"] == "KVOffloadTier"}
+
+
+def test_edit_of_a_replaced_fleet_waits_for_its_children() -> None:
+    first = call(fleet("v1"), required=CLUSTERS)
+    status = {**first.status, "conditions": [{"type": "Accepted", "status": "True"}]}
+    edited = {**fleet("v2"), "status": status}
+    asked = call(edited, required=CLUSTERS)
+    lost = {name for name in asked.requirements if name.startswith("unlisted/")}
+    assert lost == {
+        "unlisted/kubernetes.m.crossplane.io/v1alpha1/Object",
+        "unlisted/modelplane.ai/v1alpha1/KVOffloadTier",
+        "unlisted/protection.crossplane.io/v1beta1/Usage",
+    }
+    labels = [asked.requirements[name]["labels"] for name in sorted(lost)]
+    assert labels == [{"crossplane.io/composite": "chat"}] * 3
+    inner = {**edited["metadata"], "labels": {"crossplane.io/composite": "root"}}
+    nested = call({**edited, "metadata": inner}, required=CLUSTERS)
+    assert {nested.requirements[name]["labels"]["crossplane.io/composite"] for name in lost} == {
+        "root"
+    }
+    seen = observe(first)
+    got = call(edited, required=CLUSTERS | found(edited, seen))
+    assert got.desired == call(edited, required=CLUSTERS, observed=seen).desired
+    strangers = call(edited, required=CLUSTERS | found(edited, seen, owner="a stranger"))
+    assert tags(strangers.desired) == {"v2"}
+
+
+@pytest.mark.parametrize("policy", ["Required", "Optional"])
+def test_engine_of_a_replaced_consumer_keeps_its_wiring(policy: str) -> None:
+    annotations = {"modelplane.ai/kv-offload-tier": "chat", "modelplane.ai/kv-offload": policy}
+    desired = {KEY: d.engine(annotations)}
+    first = call(d.replica(), desired=desired, required=d.requirements(d.ready_tier(**ROLLING)))
+    seen = observe(first)
+    status = {"conditions": [{"type": "KVOffloadReady", "status": "True"}]}
+    replaced = {**d.replica(), "status": status}
+    edited = d.ready_tier(**ROLLING, startupTimeoutSeconds=900)
+    required = d.requirements(edited) | found(replaced, seen)
+    got = call(replaced, desired=desired, required=required)
+    kept = call(replaced, desired=desired, required=d.requirements(edited), observed=seen)
+    assert got.desired == kept.desired
+    assert d.wired_pod(got.desired[KEY]) == d.wired_pod(first.desired[KEY])
+    assert {name for name in got.requirements if name.startswith("unlisted/")} == {
+        "unlisted/kubernetes.m.crossplane.io/v1alpha1/Object",
+        "unlisted/modelplane.ai/v1alpha1/KVOffloadTier",
+        "unlisted/protection.crossplane.io/v1beta1/Usage",
+    }
+    unseen = call(replaced, desired=desired, required=d.requirements(edited))
+    assert d.wired_pod(unseen.desired[KEY]) != d.wired_pod(first.desired[KEY])
+
+
+def test_composite_that_composes_something_is_looked_up_no_further() -> None:
+    first = call(fleet("v1"), required=CLUSTERS)
+    assert not any(name.startswith("unlisted/") for name in first.requirements)
+    status = {**first.status, "conditions": [{"type": "Accepted", "status": "True"}]}
+    again = call({**fleet("v1"), "status": status}, required=CLUSTERS, observed=observe(first))
+    assert not any(name.startswith("unlisted/") for name in again.requirements)
