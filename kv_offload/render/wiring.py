@@ -230,8 +230,8 @@ def _written(outcome: _Outcome) -> Iterator[Document]:
     if request is None or wired is None:
         yield outcome.document
         return
-    files = companions.config_map(_files_name(request), [(request, wired.record)])
-    if files:
+    made = companions.config_maps("", _files_name(request), [(request, wired.record)])
+    for files in made.values():
         annotations = access.mapping(outcome.document, "metadata", "annotations")
         order = {k: v for k, v in annotations.items() if str(k).startswith(_ORDER)}
         metadata = files["metadata"] | ({"annotations": order} if order else {})

@@ -113,7 +113,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ("function/edge/request.py", "return access.holds(there, wanted)", "return True"),
     (
         _CONSUMER + "turns.py",
-        "call.observed_ready(request.key) and is_rolled_out(seen)",
+        "call.observed_ready(request.key) and is_up(call, request.key)",
         "call.observed_ready(request.key)",
     ),
     (
@@ -351,8 +351,18 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _CONSUMER + "turns.py",
-        "applied = request.is_bare or call.is_applied(request.key)",
-        "applied = True",
+        "return call.is_applied(key) and is_rolled_out(seen)",
+        "return is_rolled_out(seen)",
+    ),
+    # The files of pods that run on
+    (_CONSUMER + "companions.py", "if kept and not is_left():", "if False:"),
+    (_CONSUMER + "companions.py", "if kept and not is_left():", "if kept:"),
+    (_CONSUMER + "companions.py", "if key not in taken and key", "if key"),
+    (_CONSUMER + "companions.py", "namespace or remote)", "remote)"),
+    (
+        _CONSUMER + "composer.py",
+        "if before and before != records.get(key):",
+        "if False:",
     ),
     (
         _CONSUMER + "recorded.py",

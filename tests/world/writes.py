@@ -11,7 +11,8 @@ from function.composers.conditions import (
     REASON_TIMED_OUT,
     REASON_UPDATE_TIMED_OUT,
 )
-from function.kube import naming
+from function.composers.consumer.companions import KEY as FILES
+from function.kube import naming, objects
 from tests.unit.composers.over_time import Wish
 from tests.world.clusters import Cluster
 from tests.world.clusters import Key as RemoteKey
@@ -86,6 +87,8 @@ class Writes(Reading):
         self.under_way: dict[Key, int] = {}
         self.nodes_came: dict[str, int] = {}  # by cluster, the step of the last change
         self.in_foreground = False  # whether somebody has removed a tier so
+        # Tiers that said Ready of Objects that core had not seen yet: an earlier one had the name.
+        self.blind: set[Key] = set()
         self.failed = ""
         # Tiers that core sees as used, and since which step.
         self.seen: dict[Key, int] = {}
@@ -161,6 +164,21 @@ class Writes(Reading):
             self.engine_is_written(composite, before, after, wish)
         if name.startswith("usage-") and after is None and before is not None:
             self.usage_goes(composite, before)
+        if name.startswith(FILES) and before is not None:
+            self.files_go(composite, before, after)
+
+    def files_go(self, composite: Key, before: Document, after: Document | None) -> None:
+        """Files leave a ConfigMap: not while pods run that look for them when they start again."""
+        left, stay = (manifest(it) or {} for it in (before, after))
+        gone = left.get("data", {}).keys() - stay.get("data", {}).keys()
+        engine = self.engine(composite[2])
+        if engine is None or self.is_unknown(engine, self.world.core.began):
+            return
+        cluster = self.world.clusters[objects.provider_config(before)]
+        for pod in cluster.pods.get(key_of(manifest(engine) or {}), []):
+            text = str(pod.template)
+            if missed := [name for name in gone if name.rpartition(".")[0] in text]:
+                self.broken(f"{composite[2]} drops {missed}, and a pod runs with them")
 
     def turn_is_given(self, tier: Key) -> None:
         """Note where a tier gives a turn that does not know yet of the one before."""
@@ -210,6 +228,7 @@ class Writes(Reading):
             and key in stays
             and not self.is_excused(key, began)
             and not self.is_stuck(key, began)
+            and key not in self.blind
             if since == began or not self.is_unseen(self.world.store.documents[key], began)
             if not self.is_outgrown(key, since, began)
         ]
@@ -341,6 +360,10 @@ class Writes(Reading):
     ) -> None:
         types = {kind for kind, _, _, _ in reply.conditions}
         if key[0] == "KVOffloadTier":
+            began = self.world.core.began
+            is_blind = any(self.is_unseen(each, began) for each in self.objects_of(after))
+            says_ready = status(after, "Ready") == "True"
+            (self.blind.add if is_blind and says_ready else self.blind.discard)(key)
             was, now = (it.get("status", {}).get("pinned", {}) for it in (before, after))
             if was.get("spec.backend", "") not in ("", now.get("spec.backend")):
                 self.replaced[names.remote_name(key[1], key[2])] = self.world.core.began

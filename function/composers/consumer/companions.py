@@ -1,6 +1,7 @@
 """Compose what a consumer's pods mount: the files of their records."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 from function.edge.request import Call
 from function.kube import access, naming, objects
@@ -11,6 +12,16 @@ from function.pods.record import Record
 KEY = "configmap-kv-offload"
 
 _CLUSTER = ("spec", "providerConfigRef", "name")
+# Of the files that no record has any more, in characters: etcd stores 1.5 MiB of an Object.
+_MOST_KEPT = 256 * 1024
+
+
+class Place(NamedTuple):
+    """Where pods find a ConfigMap. `own`: the namespace of what composes it; "" for a cluster's."""
+
+    own: str
+    cluster: str
+    namespace: str
 
 
 def name(composite: Json) -> str:
@@ -19,42 +30,99 @@ def name(composite: Json) -> str:
     return naming.label(consumer, "kv-offload", unique=(kind, namespace, consumer), limit=63)
 
 
+def place(namespace: str, resource: Json, remote: str) -> Place:
+    """Return where the pods of `resource` look, which a consumer in `namespace` composes.
+
+    `remote`: their namespace on the workload cluster, where an Object holds them. Core puts all
+    else into the namespace of a namespaced composite.
+    """
+    if not objects.is_object(resource):
+        return Place("", "", namespace or remote)
+    own = access.text(resource, "metadata", "namespace") or namespace
+    return Place(own, access.text(resource, *_CLUSTER), remote)
+
+
 def compose(
-    call: Call, config_map_name: str, wired: Iterable[tuple[OffloadRequest, Record]]
-) -> dict[str, Json]:
-    """Compose the ConfigMap that the pods of these workloads mount, by its resource key."""
-    composed = config_map(config_map_name, wired)
-    return {_key(call, composed): composed} if composed else {}
+    call: Call,
+    namespace: str,
+    config_map_name: str,
+    wired: Iterable[tuple[OffloadRequest, Record]],
+    is_left: Callable[[], bool],
+) -> dict[Place, tuple[str, Json]]:
+    """Compose the ConfigMaps that the pods of these workloads mount: resource key and manifest.
+
+    `namespace`: the consumer's. Pods of an earlier wiring need its files to start again: they stay
+    until it is left.
+    """
+    made = config_maps(namespace, config_map_name, wired)
+    keys: dict[Place, str] = {}
+    for key in call.observed_keys():
+        if key.startswith(KEY):
+            seen = call.observed(key) or {}
+            manifest = objects.unwrap(seen) or {}
+            _, remote, own_name = access.named(manifest)
+            where = place(namespace, seen, remote)
+            keys[where] = key
+            now = objects.unwrap(made[where]) if where in made else None
+            data = access.texts(now, "data")
+            kept = _kept(access.texts(manifest, "data"), data)
+            if kept and not is_left():
+                own = {**seen, "metadata": {} if namespace else access.mapping(seen, "metadata")}
+                made[where] = _config_map(own, own_name, remote, data | kept)
+    for where in made:
+        if where not in keys:
+            keys[where] = _new_key(where, keys.values())
+    return {where: (keys[where], document) for where, document in made.items()}
 
 
-def config_map(config_map_name: str, wired: Iterable[tuple[OffloadRequest, Record]]) -> Json:
-    """Return the ConfigMap with the files of all records, on the first one's cluster; {} without.
+def config_maps(
+    namespace: str, config_map_name: str, wired: Iterable[tuple[OffloadRequest, Record]]
+) -> dict[Place, Json]:
+    """Return the ConfigMaps with the files of all records, by the place where pods mount them.
 
     File names carry the digest of their text, so that engines with other settings do not collide
     and a pod never finds another text than the one it was started with.
     """
-    data: dict[str, str] = {}
-    home: OffloadRequest | None = None
+    found: dict[Place, tuple[OffloadRequest, dict[str, str]]] = {}
     for request, record in wired:
-        for template in record.templates.values():
-            files = template.injection.files
-            data |= {naming.config_key(path): text for path, text in files.items()}
-            home = home or (request if files else None)
-    if home is None:
-        return {}
-    metadata = {"name": config_map_name, "namespace": home.remote_namespace}
-    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-    return objects.wrap_like(home.resource, {**made, "data": dict(sorted(data.items()))})
+        files = {
+            naming.config_key(path): text
+            for template in record.templates.values()
+            for path, text in template.injection.files.items()
+        }
+        if files:
+            where = place(namespace, request.resource, request.remote_namespace)
+            found.setdefault(where, (request, {}))[1].update(files)
+    return {
+        where: _config_map(request.resource, config_map_name, request.remote_namespace, data)
+        for where, (request, data) in found.items()
+    }
 
 
-def _key(call: Call, composed: Json) -> str:
-    """Return the resource key; another one once the consumer changed its cluster.
+def _config_map(resource: Json, own_name: str, namespace: str, data: dict[str, str]) -> Json:
+    """Return a ConfigMap in the form in which `resource` is composed."""
+    made = {"apiVersion": "v1", "kind": "ConfigMap"}
+    metadata = {"name": own_name, "namespace": namespace}
+    return objects.wrap_like(
+        resource, {**made, "metadata": metadata, "data": dict(sorted(data.items()))}
+    )
+
+
+def _kept(before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
+    """Return the files that are there and in no record any more, as far as there is room."""
+    found, room = {}, _MOST_KEPT
+    for key in sorted(before.keys() - now.keys()):
+        room -= len(before[key])
+        if room >= 0:
+            found[key] = before[key]
+    return found
+
+
+def _new_key(where: Place, taken: Collection[str]) -> str:
+    """Return the resource key of a ConfigMap in a new place.
 
     The provider follows no Object to another cluster: what it had made would stay on the old one.
     """
-    cluster = access.text(composed, *_CLUSTER)
-    moved = f"{KEY}-{cluster}"
-    for known in (KEY, moved):
-        if call.observed_value(known, *_CLUSTER) == cluster:
-            return known
-    return moved if cluster and call.is_observed(KEY) else KEY
+    moved = f"{KEY}-{where.cluster}"
+    free = [key for key in (KEY, moved) if key not in taken and key != f"{KEY}-"]
+    return free[0] if free else f"{KEY}-{naming.digest(*where)}"

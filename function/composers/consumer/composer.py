@@ -24,6 +24,7 @@ from function.composers.consumer import (
     disaggregation,
     lookup,
     recorded,
+    turns,
     work,
 )
 from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
@@ -95,6 +96,7 @@ class _ConsumerComposer:
             self.remove_brought()
             self.say_nothing_is_wired()
             self.say_whether_it_serves()
+            self.compose_companions()
             self.keep_until_left()
             self.warn()
             return self.answer
@@ -234,12 +236,14 @@ class _ConsumerComposer:
         """Refuse to wire anew where an earlier step uses the key of what the pods would mount."""
         if not any(key.startswith(companions.KEY) for key in self.call.desired_keys()):
             return
-        made = self._companions(self.outcomes).items()
-        taken = {key for key, manifest in made if self.call.is_taken(key, manifest)}
+        made = self._companions()
+        taken = {at: key for at, (key, it) in made.items() if self.call.is_taken(key, it)}
         for i, outcome in enumerate(self.outcomes if taken else ()):
             if outcome.action is Action.WIRED and outcome.record is not None:
-                own = self._companions([outcome])
-                if mounted := taken & own.keys():
+                own = companions.config_maps(
+                    self.decider.namespace, "", [(outcome.request, outcome.record)]
+                )
+                if mounted := {taken[at] for at in taken.keys() & own.keys()}:
                     refused = Refused(Reason.POD_CONFLICT, response.taken(mounted))
                     self.outcomes[i] = self._fallen_back(outcome, refused)
 
@@ -296,14 +300,27 @@ class _ConsumerComposer:
 
     def compose_companions(self) -> None:
         """Compose what the consumer's pods mount or reference, on their cluster."""
-        for key, manifest in self._companions(self.outcomes).items():
+        for key, manifest in self._companions().values():
             there = self.call.is_observed(key) and not objects.is_object(manifest)
             ready = there or self.call.observed_ready(key, by_existing=True)
             self.answer.resources[key] = Composed(manifest, ready)
 
-    def _companions(self, outcomes: list[Outcome]) -> dict[str, Json]:
-        wired = [(o.request, o.record) for o in outcomes if o.is_wired and o.record]
-        return companions.compose(self.call, self.decider.files_name, wired)
+    def _companions(self) -> dict[companions.Place, tuple[str, Json]]:
+        wired = [(o.request, o.record) for o in self.outcomes if o.is_wired and o.record]
+        place = self.decider.namespace, self.decider.files_name
+        return companions.compose(self.call, *place, wired, self._is_left)
+
+    def _is_left(self) -> bool:
+        """Return whether no pod runs with an earlier wiring, as far as the clusters reported."""
+        records = {o.request.key: o.record.text for o in self.outcomes if o.record}
+        path = ("metadata", "annotations", names.ANNOTATION_RECORD)
+        for key in self.call.desired_keys():
+            before = self.call.observed_value(key, *path)
+            if before and before != records.get(key):
+                return False
+            if kinds.is_known(*self.call.desired_kind(key)) and not turns.is_up(self.call, key):
+                return False
+        return True
 
     def mark_used(self) -> None:
         """Mark the tiers that the engines use, by Usages that the consumer never awaits."""

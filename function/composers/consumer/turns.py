@@ -30,11 +30,19 @@ def progress_of_pods(call: Call, request: OffloadRequest) -> Progress:
 
     Until the provider has applied a new wiring, the status is that of the old pods.
     """
-    manifest = () if request.is_bare else objects.STATUS_MANIFEST
-    seen = call.observed_value(request.key, *manifest) or {}
-    applied = request.is_bare or call.is_applied(request.key)
-    done = applied and call.observed_ready(request.key) and is_rolled_out(seen)
+    done = call.observed_ready(request.key) and is_up(call, request.key)
     return Progress.CURRENT if done else Progress.MOVING
+
+
+def is_up(call: Call, key: str) -> bool:
+    """Return whether the pods of an observed workload all have its template; one is up else."""
+    if not call.is_observed(key):
+        return True
+    identity = {name: call.observed_value(key, name) for name in ("apiVersion", "kind")}
+    if not objects.is_object(identity):
+        return is_rolled_out(call.observed(key) or {})
+    seen = call.observed_value(key, *objects.STATUS_MANIFEST) or {}
+    return call.is_applied(key) and is_rolled_out(seen)
 
 
 def unfinished(call: Call, request: OffloadRequest) -> Progress | None:

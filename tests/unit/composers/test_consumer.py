@@ -12,6 +12,7 @@ from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call, observe
 from tests.unit.composers.plane import restart
 
+FILES = "configmap-kv-offload"
 KEY = "model-serving-main"
 TIER = "modelplane.ai/kv-offload-tier"
 POLICY = "modelplane.ai/kv-offload-policy"
@@ -205,6 +206,11 @@ def test_wired_workload_stays_wired(name: str) -> None:
     assert [k for k in got.desired if k.startswith("usage-")], "it still counts as a user"
 
 
+def data_of(config_map: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = config_map["spec"]["forProvider"]["manifest"]["data"]
+    return found
+
+
 def without_usages(desired: dict[str, Any]) -> dict[str, Any]:
     """That of the tier it leaves stays until core has seen the engine leave."""
     return {key: document for key, document in desired.items() if not key.startswith("usage-")}
@@ -235,7 +241,10 @@ def test_unwiring_needs_an_edit_by_the_user(name: str) -> None:
     required = d.requirements(d.ready_tier())
     got = call(d.replica(), desired={KEY: engine}, observed=wired(), required=required)
     assert got.conditions["KVOffloadReady"] == ("False", reason)
-    assert without_usages(got.desired) == {KEY: engine}
+    assert without_usages(got.desired).keys() == {KEY, FILES}
+    assert got.desired[KEY] == engine
+    left = call(d.replica(), desired={KEY: engine}, observed=observe(got), required=required)
+    assert without_usages(left.desired) == {KEY: engine}
 
 
 def test_optional_workload_stays_unwired_until_its_template_changes() -> None:
@@ -600,7 +609,9 @@ def test_policy_off_or_no_request_wins_over_any_record(name: str, recorded: str 
     engine, required = d.engine(annotations), d.requirements(d.ready_tier())
     got = call(d.replica(), desired={KEY: engine}, observed=observed, required=required)
     assert got.conditions["KVOffloadReady"] == ("False", reason)
-    assert without_usages(got.desired) == {KEY: engine}
+    assert without_usages(got.desired).keys() == {KEY, FILES}
+    assert got.desired[KEY] == engine
+    assert got.desired[FILES]["spec"] == wired()[FILES]["spec"], "its pods still run"
 
 
 def evil(observed: dict[str, Any]) -> dict[str, Any]:
@@ -1014,13 +1025,73 @@ def test_misspelled_annotation_is_reported_with_a_wired_pod() -> None:
 
 def test_config_map_follows_the_workload_to_another_cluster() -> None:
     """The provider follows no Object to another cluster: it would leave what it made behind."""
-    key, there = "configmap-kv-offload", {}
-    for provider, want in (("gpu", key), ("eu", f"{key}-eu"), ("eu", f"{key}-eu"), ("gpu", key)):
+    eu, there = f"{FILES}-eu", {}
+    turns = [("gpu", [FILES]), ("eu", [eu]), ("eu", [eu]), ("gpu", [FILES])]
+    for provider, want in turns:
         tier = d.ready_tier(provider_config=provider)
         engine = d.engine(provider_config=provider)
         got = call(
             d.replica(), desired={KEY: engine}, observed=there, required=d.requirements(tier)
         )
-        assert [k for k in got.desired if k.startswith(key)] == [want]
-        assert got.desired[want]["spec"]["providerConfigRef"]["name"] == provider
+        assert sorted(k for k in got.desired if k.startswith(FILES)) == want
+        key = eu if provider == "eu" else FILES
+        assert got.desired[key]["spec"]["providerConfigRef"]["name"] == provider
         there = observe(got)
+
+
+def test_engines_in_two_places_find_their_files_in_each() -> None:
+    here, there = d.engine(), d.engine()
+    there["spec"]["forProvider"]["manifest"]["metadata"] |= {"namespace": "other", "name": "b"}
+    required = d.requirements(d.ready_tier())
+    both = call(d.replica(), desired={"a": here, "b": there}, required=required)
+    files = {key: it for key, it in both.desired.items() if key.startswith(FILES)}
+    places = {
+        it["spec"]["forProvider"]["manifest"]["metadata"]["namespace"] for it in files.values()
+    }
+    assert places == {"default", "other"} and FILES in files
+    # The one that is left keeps its key.
+    one = call(d.replica(), desired={"b": there}, observed=observe(both), required=required)
+    for key, it in files.items():
+        is_there = it["spec"]["forProvider"]["manifest"]["metadata"]["namespace"] == "other"
+        assert (one.desired.get(key) == it) == is_there
+
+
+POOL = {
+    "backend": "Mooncake",
+    "lmcache": None,
+    "mooncake": {"protocol": "tcp", "store": {"sizeGiB": 10}},
+}
+# What the cluster reports of the pods -> whether files of the wiring before are kept
+ROLLS = {
+    "the new one is not applied": ({"Synced": 1}, {}, True),
+    "old pods are there": ({}, {"updatedReplicas": 1, "replicas": 2}, True),
+    "it has not looked": ({}, {"observedGeneration": 1}, True),
+    "all are new": ({}, {}, False),
+}
+
+
+@pytest.mark.parametrize("name", ROLLS)
+def test_files_of_the_wiring_before_stay_until_no_pod_has_it(name: str) -> None:
+    """A pod that starts again mounts them by their names."""
+    conditions, status, kept = ROLLS[name]
+    first = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
+    edited = d.requirements(d.ready_tier("pool", **POOL), name="pool")
+    changed = {KEY: d.engine({TIER: "pool"})}
+    moves = call(d.replica(), desired=changed, observed=observe(first), required=edited)
+    old, new = (data_of(it.desired[FILES]) for it in (first, moves))
+    assert new.items() > old.items()
+    seen = observe(moves)
+    manifest = {**seen[KEY]["spec"]["forProvider"]["manifest"]}
+    counts = {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}
+    manifest["metadata"] = {**manifest["metadata"], "generation": 2}
+    manifest["status"] = {**counts, **status}
+    seen[KEY]["status"]["atProvider"] = {"manifest": manifest}
+    seen[KEY]["metadata"]["generation"] = 2
+    synced = {"type": "Synced", "status": "True", "observedGeneration": conditions.get("Synced", 2)}
+    seen[KEY]["status"]["conditions"] = [*seen[KEY]["status"]["conditions"], synced]
+    later = call(d.replica(), desired=changed, observed=seen, required=edited)
+    assert later.desired[KEY] == moves.desired[KEY]
+    assert (data_of(later.desired[FILES]).items() >= old.items()) == kept
+    assert data_of(later.desired[FILES]) == (
+        new if kept else {k: v for k, v in new.items() if k not in old}
+    )
