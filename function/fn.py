@@ -63,6 +63,10 @@ _COMPOSERS: dict[tuple[str, str | None], tuple[str, Composer]] = {
     ("ModelDeployment", "Compose"): ("deployment", deployment.compose),
     ("ModelDeployment", None): ("deployment-report", deployment_report.compose),
 }
+_TOO_DEEP = (
+    "function-kv-offload reads documents of up to 400 levels, and one that it has to read nests"
+    " deeper; everything that runs is kept. No Kubernetes resource needs as many."
+)
 _CONSUMER: tuple[str, Composer] = ("consumer", consumer.compose)
 
 
@@ -82,6 +86,7 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         verbose: bool = False,
     ) -> None:
         """`clock`: seconds since 1970, for start-up time-outs. `verbose`: log every decision."""
+        structs.allow_depth()
         self.backends = backends
         self.clock = clock
         self.verbose = verbose
@@ -164,6 +169,9 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         except BadInput as bad:
             counted.outcome = "fatal"
             return response.fatal(req, str(bad))
+        except RecursionError:
+            counted.outcome = "fatal"
+            return response.fatal(req, _TOO_DEEP)
         except Exception as bug:
             counted.outcome = "bug"
             # Not log.exception: the SDK's log would print every local, the whole request with them.

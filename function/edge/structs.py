@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from google._upb import _message
 from google.protobuf import struct_pb2 as structpb
 
 from function.edge.memo import ENTRY_BYTES, Cache, Derived, size_of
@@ -154,6 +155,16 @@ def condition(struct: structpb.Struct, kind: str) -> str:
         if "type" in fields and fields["type"].string_value == kind:
             return fields["status"].string_value if "status" in fields else "Unknown"
     return "Unknown"
+
+
+def allow_depth() -> None:
+    """Let requests nest as deep as an API server does; call it before threads are started.
+
+    protobuf stops at 100 messages, which are 33 levels of a document: a CustomResourceDefinition in
+    an Object has more. Without its limit upb stops at 65,535, and needs 50 MiB of stack for them.
+    """
+    _message.SetAllowOversizeProtos(True)
+    threading.stack_size(64 * _MIB)
 
 
 def _plain(value: structpb.Value) -> Any:
