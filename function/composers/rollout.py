@@ -87,6 +87,8 @@ def of(
     """
     found: dict[str, set[Progress]] = {}
     for each in usages:
+        if usage.is_left(each):
+            continue
         text = access.texts(each, "metadata", "annotations").get(names.ANNOTATION_PROGRESS, "")
         if text in set(Progress):
             found.setdefault(reference(usage.user(each)), set()).add(Progress(text))

@@ -344,6 +344,16 @@ def shares(usage: dict[str, Any]) -> list[Share]:
         return []
 
 
+def is_left(usage: dict[str, Any]) -> bool:
+    """Return whether no consumer composes a Usage any more: it is deleted, or was orphaned.
+
+    Its engine may run on, and is protected; nobody moves it.
+    """
+    owners = access.objects(usage, "metadata", "ownerReferences")
+    is_orphaned = bool(owners) and not any(each.get("controller") for each in owners)
+    return is_orphaned or bool(access.text(usage, "metadata", "deletionTimestamp"))
+
+
 def user(usage: dict[str, Any]) -> Consumer:
     """Return the consumer of a Usage.
 

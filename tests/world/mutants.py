@@ -34,7 +34,7 @@ _FIRST = {
     _FLEET: ("test_waves", "test_overrides"),
     _REPORT: ("test_waves", "test_overrides"),
     "function/composers/fleet.py": ("test_tier", "test_waves"),
-    _USAGE: ("test_usage", "test_leaving"),
+    _USAGE: ("test_usage", "test_leaving", "test_wiring_update"),
     _ADMISSION: ("test_usage",),
     _QUARANTINE: ("test_quarantine",),
     _AUTO: ("test_auto",),
@@ -54,6 +54,8 @@ _SAID = "        return replace(outcome, progress=progress"
 
 # (file, what is there, what stands there instead)
 MUTANTS: tuple[tuple[str, str, str], ...] = (
+    (_USAGE, "return is_orphaned or bool", "return bool"),
+    (_USAGE, "return is_orphaned or bool", "return is_orphaned or not bool"),
     # What a composite does not list any more
     (_UNLISTED, "if call.anything_observed:", "if False:"),
     (_UNLISTED, "str(root or call", "str(call"),

@@ -340,10 +340,15 @@ class Writes(Reading):
         if not rolling:
             self.broken(f"the pods of {consumer} are replaced, and nobody edited them")
         self.rolled = {k: v for k, v in self.rolled.items() if k != consumer and not self.is_up(k)}
-        others = sorted(k for k, v in self.rolled.items() if v == mark)
+        others = sorted(k for k, v in self.rolled.items() if v == mark and not self.leaves(k))
         if others and mark not in self.doubled:
             self.broken(f"{consumer} moves while {others} do")
         self.rolled[consumer] = mark
+
+    def leaves(self, consumer: str) -> bool:
+        """Whether a consumer is being deleted, and waits for nobody."""
+        it = self.world.store.get(("ModelReplica", "team-a", consumer))
+        return it is None or is_deleted(it)
 
     def usage_goes(self, composite: Key, usage: Document) -> None:
         """A consumer gives up a tier: not while its engine is wired to it, and core had seen it."""

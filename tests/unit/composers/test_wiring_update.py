@@ -43,6 +43,28 @@ TURNS: dict[str, tuple[list[str], int | str, bool, tuple[list[str], list[str], l
 }
 
 
+# What keeps the pods of `a`, which is behind or moves, while its consumer is gone.
+LEFT: dict[str, Document] = {
+    "orphaned": {"ownerReferences": [{"kind": "Object", "uid": "uid-engine"}]},
+    "deleted": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+}
+
+
+@pytest.mark.parametrize("progress", ["Behind", "Moving"])
+@pytest.mark.parametrize("how", LEFT)
+def test_consumer_that_is_gone_holds_no_turn(how: str, progress: str) -> None:
+    gone = marked("a", progress)
+    wiring = WiringUpdate(update="Rolling", max_unavailable=1)
+    gone["metadata"]["ownerReferences"] = [{"kind": "ModelReplica", "controller": True}]
+    observed = rollout.of([gone], wiring, ready=True).resources(("home", "chat"), 2)
+    waits = rollout.of([gone, marked("b", "Behind")], wiring, ready=True, observed=observed)
+    assert waits.turns in ((), ("ModelReplica/team-a/a",))
+    gone["metadata"] |= LEFT[how]
+    found = rollout.of([gone, marked("b", "Behind")], wiring, ready=True, observed=observed)
+    assert (found.moving, found.turns) == ((), ("ModelReplica/team-a/b",))
+    assert found.status({}) == {"remaining": "1"}
+
+
 @pytest.mark.parametrize("name", TURNS)
 def test_rollout_selects_at_most_max_unavailable_consumers(name: str) -> None:
     usages, most, ready, want = TURNS[name]
