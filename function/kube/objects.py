@@ -78,8 +78,17 @@ def unwrap(resource: Manifest) -> Manifest | None:
 
 
 def provider_config(resource: Manifest) -> str:
-    """Return the name of an Object's ProviderConfig, "" where it has none."""
-    return access.text(resource, "spec", "providerConfigRef", "name")
+    """Return the name of an Object's ClusterProviderConfig, "" for what is no Object.
+
+    A namespaced ProviderConfig may have the name of another cluster's: it is `ProviderConfig/name`
+    here, as no ClusterProviderConfig is called. What an Object leaves out its CRD sets.
+    """
+    if not is_object(resource):
+        return ""
+    ref = access.mapping(resource, "spec", "providerConfigRef")
+    name, kind = (access.text(ref, field) for field in ("name", "kind"))
+    found = name or "default"
+    return found if kind in ("", "ClusterProviderConfig") else f"{kind}/{found}"
 
 
 def with_manifest(resource: Manifest, manifest: Manifest) -> Manifest:

@@ -359,7 +359,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     # The files of pods that run on
     (_CONSUMER + "companions.py", "if kept and not is_left():", "if False:"),
     (_CONSUMER + "companions.py", "if kept and not is_left():", "if kept:"),
-    (_CONSUMER + "companions.py", "if key not in taken and key", "if key"),
+    (_CONSUMER + "companions.py", "if key not in taken]", "]"),
     (_CONSUMER + "companions.py", "namespace or remote)", "remote)"),
     (
         _CONSUMER + "composer.py",

@@ -11,7 +11,6 @@ from function.pods.record import Record
 
 KEY = "configmap-kv-offload"
 
-_CLUSTER = ("spec", "providerConfigRef", "name")
 # Of the files that no record has any more, in characters: etcd stores 1.5 MiB of an Object.
 _MOST_KEPT = 256 * 1024
 
@@ -30,16 +29,15 @@ def name(composite: Json) -> str:
     return naming.label(consumer, "kv-offload", unique=(kind, namespace, consumer), limit=63)
 
 
-def place(namespace: str, resource: Json, remote: str) -> Place:
+def place(namespace: str, resource: Json, cluster: str, remote: str) -> Place:
     """Return where the pods of `resource` look, which a consumer in `namespace` composes.
 
-    `remote`: their namespace on the workload cluster, where an Object holds them. Core puts all
-    else into the namespace of a namespaced composite.
+    `cluster`: what an Object's ProviderConfig is called, "" for what is no Object. `remote`: their
+    namespace there. Core puts all else into the namespace of a namespaced composite.
     """
-    if not objects.is_object(resource):
+    if not cluster:
         return Place("", "", namespace or remote)
-    own = access.text(resource, "metadata", "namespace") or namespace
-    return Place(own, access.text(resource, *_CLUSTER), remote)
+    return Place(access.text(resource, "metadata", "namespace") or namespace, cluster, remote)
 
 
 def compose(
@@ -61,7 +59,7 @@ def compose(
             seen = call.observed(key) or {}
             manifest = objects.unwrap(seen) or {}
             _, remote, own_name = access.named(manifest)
-            where = place(namespace, seen, remote)
+            where = place(namespace, seen, objects.provider_config(seen), remote)
             keys[where] = key
             now = objects.unwrap(made[where]) if where in made else None
             data = access.texts(now, "data")
@@ -91,7 +89,8 @@ def config_maps(
             for path, text in template.injection.files.items()
         }
         if files:
-            where = place(namespace, request.resource, request.remote_namespace)
+            cluster = "" if request.is_bare else request.provider_config
+            where = place(namespace, request.resource, cluster, request.remote_namespace)
             found.setdefault(where, (request, {}))[1].update(files)
     return {
         where: _config_map(request.resource, config_map_name, request.remote_namespace, data)
@@ -123,6 +122,6 @@ def _new_key(where: Place, taken: Collection[str]) -> str:
 
     The provider follows no Object to another cluster: what it had made would stay on the old one.
     """
-    moved = f"{KEY}-{where.cluster}"
-    free = [key for key in (KEY, moved) if key not in taken and key != f"{KEY}-"]
+    moved = f"{KEY}-{where.cluster}" if where.cluster and "/" not in where.cluster else KEY
+    free = [key for key in (KEY, moved) if key not in taken]
     return free[0] if free else f"{KEY}-{naming.digest(*where)}"

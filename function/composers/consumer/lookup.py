@@ -161,9 +161,14 @@ def _elsewhere(
     return Refused(
         Reason.CLUSTER_MISMATCH,
         f"KVOffloadTier {ref} runs on {where}, and this workload on the cluster of"
-        f" ClusterProviderConfig {provider_config or '(none: the control plane itself)'}."
+        f" {_named(provider_config)}."
         " Name a tier of that cluster, or add the cluster to the tier.",
     )
+
+
+def _named(provider_config: str) -> str:
+    kind, _, name = provider_config.rpartition("/")
+    return f"{kind or 'ClusterProviderConfig'} {name or '(none: the control plane itself)'}"
 
 
 def _provider_config(tier: Json) -> str:

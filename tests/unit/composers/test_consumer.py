@@ -1039,6 +1039,33 @@ def test_config_map_follows_the_workload_to_another_cluster() -> None:
         there = observe(got)
 
 
+# An Object's providerConfigRef -> is it on the cluster of ClusterProviderConfig `gpu`, `default`?
+CONFIGS: dict[str, tuple[dict[str, str], list[str]]] = {
+    "of its kind": ({"kind": "ClusterProviderConfig", "name": "gpu"}, ["gpu"]),
+    "of no kind": ({"name": "gpu"}, ["gpu"]),
+    "of a namespace": ({"kind": "ProviderConfig", "name": "gpu"}, []),
+    "none": ({}, ["default"]),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_provider_config_of_another_kind_is_another_cluster(name: str) -> None:
+    reference, want = CONFIGS[name]
+    engine = d.engine()
+    engine["spec"]["providerConfigRef"] = reference
+    wired_on = []
+    for cluster in ("gpu", "default"):
+        required = d.requirements(d.ready_tier(provider_config=cluster))
+        got = call(d.replica(), desired={KEY: engine}, required=required)
+        if got.conditions["KVOffloadReady"] == ("True", "Wired"):
+            wired_on.append(cluster)
+        else:
+            assert got.conditions["KVOffloadReady"] == ("False", "ClusterMismatch")
+            there = f"ProviderConfig {reference.get('name', 'default')}."
+            assert there in got.messages["KVOffloadReady"]
+    assert wired_on == want
+
+
 def test_engines_in_two_places_find_their_files_in_each() -> None:
     here, there = d.engine(), d.engine()
     there["spec"]["forProvider"]["manifest"]["metadata"] |= {"namespace": "other", "name": "b"}
