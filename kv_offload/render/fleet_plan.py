@@ -56,11 +56,6 @@ def is_fleet(tier: Document) -> bool:
     return bool(access.mapping(tier, "spec", "clusterSelector"))
 
 
-def ends(now: Document, new: Document) -> bool:
-    """Return whether the edit makes a fleet a tier of one cluster: it leaves all that it has."""
-    return is_fleet(now) and not is_fleet(new)
-
-
 def unseen(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
     """Yield that an edit of a fleet was not compared, where no cluster of the fleet is given."""
     was, becomes = now.get("spec"), new.get("spec")
@@ -100,8 +95,8 @@ def _leaves(now: Document, new: Document, name: str, given: Sequence[Document]) 
 
 
 def _removes(tier: Document) -> bool:
-    """Return whether children of clusters that are left go; those of a fleet that ends do."""
-    return access.text(tier, "spec", "removal") == "Remove" or not is_fleet(tier)
+    """Return whether children of clusters that are left go."""
+    return access.text(tier, "spec", "removal") == "Remove"
 
 
 def _kept(now: Document, given: Sequence[Document]) -> set[str]:

@@ -13,6 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from function import names
+from function.api.tier import TierSpec
 from function.composers import overrides, pinned, tier_plan
 from function.composers.tier_plan import TierPlan
 from function.contract.backend import Part
@@ -61,8 +62,9 @@ def _judged(now: Document, new: Document, given: Sequence[Document], file: str) 
     if isinstance(after, tier_plan.InvalidTier):
         return [_refused(problem) for problem in after.problems]
     together = fleet_plan.conflicts(now, new, given)
-    if fleet_plan.ends(now, new):
-        return []  # no child is edited
+    if fleet_plan.is_fleet(now) and not fleet_plan.is_fleet(new):
+        (rule,) = (r for r in TierSpec.rules if r.holds is None and r.field == "clusterSelector")
+        return [Effect(Verb.REFUSED, f"spec.{rule.field}", rule.message)]
     return [*together, *_immutable(before, after), *_pinned(before, after)]
 
 
@@ -92,8 +94,6 @@ def _changes(now: Document, new: Document, given: Sequence[Document]) -> list[Ef
 
     Clusters whose overrides are the same are compared once.
     """
-    if fleet_plan.ends(now, new):
-        return []  # nothing stays
     stay = fleet_plan.staying(now, new, given)
     found: dict[Effect, list[str]] = {}
     restarts: dict[str, bool] = {}

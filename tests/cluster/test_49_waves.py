@@ -20,7 +20,7 @@ from tests.cluster.expect import Fleet
 from tests.cluster.groups import Summary
 from tests.cluster.rig import functions
 from tests.cluster.rig.fleet import SYSTEM, inference_cluster
-from tests.cluster.rig.kube import Manifest, condition, is_true
+from tests.cluster.rig.kube import Manifest, Refused, condition, is_true
 
 NAMES = [f"wave-{letter}" for letter in "abcdef"]
 ON = {name: (FIRST, SECOND)[number // 3] for number, name in enumerate(NAMES)}
@@ -263,6 +263,20 @@ def test_override_changes_the_clusters_that_it_names(world: Fleet, watched: Watc
         name: it["spec"]["lmcache"]["l1"]["sizeGiB"] for name, it in watched.children().items()
     }
     assert sizes == {**dict.fromkeys(NAMES, 8), "wave-c": 4}
+
+
+def test_fleet_becomes_no_tier_of_one_cluster(world: Fleet, watched: Watched):
+    """Each cluster would lose its tier at once: the API server refuses it, and plan says so."""
+    single = waves("six")
+    del single["spec"]["clusterSelector"]
+    single["spec"]["inferenceClusterRef"] = {"name": NAMES[0]}
+    given = [*clusters(world), *watched.ready_children()]
+    (said,) = plan.plan(waves("six"), single, given, "tier.yaml")
+    assert said.verb is Verb.REFUSED
+    edit = {"clusterSelector": None, "inferenceClusterRef": {"name": NAMES[0]}}
+    with pytest.raises(Refused, match=re.escape(said.why)):
+        world.api.patch(waves("six"), {"spec": edit})
+    assert set(watched.children()) == set(NAMES)
 
 
 def test_selector_edit_empties_no_cluster(world: Fleet, watched: Watched):

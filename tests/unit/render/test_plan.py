@@ -248,13 +248,11 @@ def test_plan_without_the_clusters_does_not_say_that_nothing_changes() -> None:
     assert plan.plan(FLEET, FLEET, [], "tier.yaml") == []
 
 
-def test_plan_of_a_fleet_that_becomes_a_tier_of_one_cluster_says_that_all_are_left() -> None:
+def test_plan_of_a_fleet_that_becomes_a_tier_of_one_cluster_says_that_it_is_refused() -> None:
     single = edited(FLEET, clusterSelector=REMOVED, inferenceClusterRef={"name": "a"})
     found = plan.plan(FLEET, single, [*SIX, child("a", 600)], "tier.yaml")
-    assert [(e.verb.name, e.what) for e in found] == [("LEAVES", name) for name in "abcdef"]
-    assert {e.why for e in found} == {
-        "Its child goes, unless something uses it: then it stays until nothing does.",
-    }
+    assert [(e.verb.name, e.what) for e in found] == [("REFUSED", "spec.clusterSelector")]
+    assert "every cluster would lose its tier at once" in found[0].why
 
 
 def test_plan_of_a_fleet_says_what_is_lost() -> None:
