@@ -57,6 +57,8 @@ CONTEXT_ASKED = f"{_PREFIX}-asked"
 
 # On a child tier: the fleet tier (or inline tier) whose name consumers use.
 LABEL_FLEET = f"{_PREFIX}-fleet"
+# On a child tier: on which ClusterProviderConfig it is, so that consumers there look up it alone.
+LABEL_PROVIDER_CONFIG = f"{_PREFIX}-provider-config"
 # On a fleet's child: the uid of the InferenceCluster that it was stamped for.
 ANNOTATION_CLUSTER = f"{_PREFIX}-cluster-uid"
 # On a fleet's child: the revision of the fleet's spec that it was stamped with last, and the same
@@ -86,6 +88,7 @@ OWNED_KEYS = frozenset(
         LABEL_WIRED,
         ANNOTATION_ADDED,
         LABEL_FLEET,
+        LABEL_PROVIDER_CONFIG,
         LABEL_REVISION,
         LABEL_USED_TIER,
         LABEL_USED_FLEET,
@@ -99,6 +102,12 @@ def reference(namespace: str, name: str) -> str:
     """Return a label value that names a tier: `namespace.name`, or a digest above 63 characters."""
     plain = f"{namespace}.{name}"
     return plain if len(plain) <= 63 else naming.label(name, unique=(namespace, name), limit=63)
+
+
+def provider_config(name: str) -> str:
+    """Return a label value that names a ProviderConfig: its name, or a digest of what is none."""
+    is_value = len(name) <= 63 and "/" not in name
+    return name if is_value else naming.label(name, unique=(name,), limit=63)
 
 
 def remote_name(namespace: str, name: str) -> str:

@@ -74,7 +74,7 @@ def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
     tiers, removed = {}, _removed(call, document)
     for inline in document.get("spec", {}).get("kvOffloadTiers", []):
         body = {k: v for k, v in inline.items() if k != "name"}
-        child = fleet.child(inline["name"], name, step_input.tier_namespace, body)
+        child = fleet.child(inline["name"], name, step_input.tier_namespace, body, name)
         tiers[inline["name"]] = child
     kept = {tier: it for tier, it in removed.items() if is_in_use(call, fleet.PREFIX + tier)}
     rows, why = [], {}
@@ -112,7 +112,7 @@ def _removed(call: Call, document: Json) -> dict[str, Json]:
         if observed is None:
             continue
         namespace = access.text(observed, "metadata", "namespace")
-        child = fleet.child(tier, cluster, namespace, access.mapping(observed, "spec"))
+        child = fleet.child(tier, cluster, namespace, access.mapping(observed, "spec"), cluster)
         child["metadata"]["name"] = access.text(observed, "metadata", "name")
         out[tier] = child
     return out

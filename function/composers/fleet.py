@@ -55,12 +55,12 @@ REQUIRED_CHILDREN = "children"
 PREFIX = fleet_rollout.PREFIX
 
 _DELETION = ("metadata", "deletionTimestamp")
-_FOUND = ("metadata", "name"), ("metadata", "uid"), _DELETION, ("metadata", "labels")
+_CONFIG = ("status", "providerConfigRef", "name")
+_FOUND = ("metadata", "name"), ("metadata", "uid"), _DELETION, ("metadata", "labels"), _CONFIG
 _NAME = ("metadata", "name")
 _OWNERS = ("metadata", "ownerReferences")
 _STAMPED_FOR = ("metadata", "annotations", names.ANNOTATION_CLUSTER)
 _CLUSTER = ("spec", "inferenceClusterRef", "name")
-_CONFIG = ("status", "providerConfigRef", "name")
 
 # etcd stores 1.5 MiB of a tier, and the schema allows so many rows. In characters.
 _MOST_ROWS, _LONGEST_MESSAGE, _ROOM_FOR_MESSAGES, _MOST_NAMES = 1024, 1024, 128 * 1024, 2048
@@ -80,23 +80,29 @@ _LEAVING = "Being taken off, where the ProviderConfig is kept until nothing is l
 _STRAY = "Crossplane composes it no more; delete it if it stays: KVOffloadTier "
 
 
-def child(fleet: str, cluster: str, namespace: str, spec: Json) -> Json:
-    """Return the child tier of a fleet (or inline) tier on one cluster."""
+def child(fleet: str, cluster: str, namespace: str, spec: Json, config: str) -> Json:
+    """Return the child tier of a fleet (or inline) tier on one cluster.
+
+    `config`: the ClusterProviderConfig that it is on, "" as long as that is not known.
+    """
+    on = {names.LABEL_PROVIDER_CONFIG: names.provider_config(config)} if config else {}
     return {
         "apiVersion": names.API_VERSION,
         "kind": "KVOffloadTier",
         "metadata": {
             "name": naming.label(fleet, cluster, limit=63),
             "namespace": namespace,
-            "labels": {names.LABEL_FLEET: fleet},
+            "labels": {names.LABEL_FLEET: fleet, **on},
         },
         "spec": {**stamped(spec), "inferenceClusterRef": {"name": cluster}},
     }
 
 
-def _child(tier: AnyTier, cluster: str, stamp: Stamp, cluster_uid: str, *, is_auto: bool) -> Json:
+def _child(
+    tier: AnyTier, cluster: str, stamp: Stamp, cluster_uid: str, config: str, *, is_auto: bool
+) -> Json:
     """Return a fleet's child with what later calls read of it."""
-    made = child(tier.name, cluster, tier.namespace, stamp.spec)
+    made = child(tier.name, cluster, tier.namespace, stamp.spec, config)
     made["metadata"]["labels"] |= {names.LABEL_AUTO: "true"} if is_auto else {}
     if stamp.revision:
         made["metadata"]["labels"][names.LABEL_REVISION] = stamp.revision
@@ -141,6 +147,7 @@ class _FleetComposer:
         self.clusters: list[str] = []
         self.uids: dict[str, str] = {}
         self.labels: dict[str, dict[str, str]] = {}
+        self.configs: dict[str, str] = {}  # the ClusterProviderConfigs
         # Clusters that match the selector; `clusters` has those too that are kept.
         self.staying: set[str] = set()
         # Clusters with a child that match no longer; of these what `spec.removal` keeps.
@@ -199,14 +206,15 @@ class _FleetComposer:
         there = set(children(self.call))
         named = [row for row in found or () if row[0]]
         self.uids = {name: uid or "" for name, uid, *_ in named}
-        self.labels = {name: labels or {} for name, _, _, labels in named}
+        self.labels = {name: labels or {} for name, _, _, labels, _ in named}
+        self.configs = {name: config or "" for name, *_, config in named}
         self.staying = {
             name
-            for name, uid, leaves, _ in named
+            for name, uid, leaves, *_ in named
             if not leaves and self._stamped_for(name) in ("", uid)
         }
         self.passed_over = {
-            _GOES if leaves else _ANEW for name, _, leaves, _ in named if name not in self.staying
+            _GOES if leaves else _ANEW for name, _, leaves, *_ in named if name not in self.staying
         }
         if self.resolved and self.tier.spec.removal != "Remove":
             self.unselected = there - self.uids.keys()
@@ -225,7 +233,7 @@ class _FleetComposer:
         if found is None:
             return True
         return any(
-            not leaves and self._stamped_for(name) in ("", uid) for _, uid, leaves, _ in found
+            not leaves and self._stamped_for(name) in ("", uid) for _, uid, leaves, *_ in found
         )
 
     def _stamped_for(self, cluster: str) -> str:
@@ -289,7 +297,10 @@ class _FleetComposer:
             if stamp is None:
                 continue
             uid = self._stamped_for(cluster) or self.uids.get(cluster, "")
-            manifest = _child(self.tier, cluster, stamp, uid, is_auto=self.is_auto)
+            # Where the cluster was declared again, the child is still on that before.
+            config = self.call.observed_value(PREFIX + cluster, *_CONFIG)
+            config = str(config or self.configs.get(cluster) or "")
+            manifest = _child(self.tier, cluster, stamp, uid, config, is_auto=self.is_auto)
             self.answer.resources[PREFIX + cluster] = Composed(manifest, self._is_ready(cluster))
 
     def _is_ready(self, cluster: str) -> bool:

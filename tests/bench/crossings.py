@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1305, "files": 693, "rooms": 334, "objects": 139, "classes": 73},
-    "new tier": {"calls": 1550, "files": 748, "rooms": 368, "objects": 166, "classes": 78},
+    "known tier": {"calls": 1317, "files": 702, "rooms": 344, "objects": 139, "classes": 73},
+    "new tier": {"calls": 1562, "files": 757, "rooms": 378, "objects": 166, "classes": 78},
 }
 
 

@@ -134,7 +134,7 @@ def new_consumer(i: int, tier: str = "shared") -> fnv1.RunFunctionRequest:
     engine = resource.dict_to_struct(_engine(f"qwen-{i}", tier))
     request.desired.resources["model-serving-main"].resource.CopyFrom(engine)
     _require(request, f"tier/modelplane-system/{tier}", _plain_tier(tier))
-    _require(request, f"children/modelplane-system/{tier}")
+    _require(request, f"here/modelplane-system/{tier}/gpu")
     return request
 
 

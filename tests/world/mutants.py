@@ -56,6 +56,19 @@ _SAID = "        return replace(outcome, progress=progress"
 MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_USAGE, "return is_orphaned or bool", "return bool"),
     (_USAGE, "return is_orphaned or bool", "return is_orphaned or not bool"),
+    # Who is looked up
+    (_CONSUMER + "lookup.py", "here if _serves_child(request, ref) else here |", "here |"),
+    (
+        _CONSUMER + "lookup.py",
+        "here if _serves_child(request, ref) else here |",
+        "here if True else here |",
+    ),
+    (
+        _CONSUMER + "lookup.py",
+        "        children = everywhere\n    if children is None",
+        "    if children is None",
+    ),
+    ("function/composers/fleet.py", "str(config or self.configs", "str(self.configs"),
     # What a composite does not list any more
     (_UNLISTED, "if call.anything_observed:", "if False:"),
     (_UNLISTED, "str(root or call", "str(call"),

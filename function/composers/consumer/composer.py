@@ -355,11 +355,13 @@ class _ConsumerComposer:
         models = record.models if record else set()
         found = usage.observed(self.call, models, by, progress)
         if record and not usage.marks(self.call, record.tier, record.child):
-            found |= self._late_marks(record, by)
+            found |= self._late_marks(outcome.request, record, by)
         for key, manifest in found.items():
             self.answer.resources.setdefault(key, Composed(manifest, True))
 
-    def _late_marks(self, record: Record, by: usage.UsageOwner) -> dict[str, Json]:
+    def _late_marks(
+        self, request: OffloadRequest, record: Record, by: usage.UsageOwner
+    ) -> dict[str, Json]:
         """Mark the tier of a record where core ended before it wrote the Usage.
 
         Teams can write records: a tier counts that admits the namespace.
@@ -367,8 +369,8 @@ class _ConsumerComposer:
         ref = auto.recorded(record)
         if ref is None:
             return {}
-        self.decider.requirements |= lookup.requirements(ref)
-        tier = lookup.wired_to(self.call, ref, record, self.decider.namespace)
+        self.decider.requirements |= lookup.requirements(ref, request)
+        tier = lookup.wired_to(self.call, ref, request, record, self.decider.namespace)
         if tier is None:
             return {}
         _, namespace, name = access.named(tier.document)

@@ -141,7 +141,7 @@ class Decider:
             return Outcome(request, Action.UNTOUCHED, Reason.NOT_REQUESTED, message, settled=True)
         is_auto = auto.is_auto(request.ref)
         if not is_auto:
-            self.requirements |= lookup.requirements(request.ref)
+            self.requirements |= lookup.requirements(request.ref, request)
         if request.policy is Policy.OFF:
             message = "The policy is Off: unwired on purpose."
             return Outcome(request, Action.UNTOUCHED, Reason.TURNED_OFF, message, settled=True)
@@ -151,7 +151,7 @@ class Decider:
     def _decide_auto(self, request: OffloadRequest, ref: Ref) -> Outcome:
         """Decide with the tier that the record has, or else with the first that takes the pods."""
         if chosen := auto.recorded(request.record):
-            self.requirements |= lookup.requirements(chosen)
+            self.requirements |= lookup.requirements(chosen, request)
             outcome = self._decide_as(request, chosen)
             return replace(outcome, message=f"{outcome.message} {auto.why(ref, {})}")
         if recorded.chose_unwired(request):
@@ -161,7 +161,7 @@ class Decider:
         try:
             candidates = list(auto.candidates(self.call, request, ref, self.namespace))
             for each in candidates:  # at once: core asks six times, and then gives up
-                self.requirements |= lookup.requirements(each)
+                self.requirements |= lookup.requirements(each, request)
             for each in candidates:
                 outcome = self._decide_as(request, each)
                 if outcome.action is Action.WIRED and outcome.reason is Reason.WIRED:
@@ -184,7 +184,7 @@ class Decider:
     def _decide_named(self, request: OffloadRequest, ref: Ref) -> Outcome:
         found: lookup.Found | None = None
         try:
-            found = lookup.resolve(self.call, request, self.namespace)
+            found = lookup.resolve(self.call, request, self.namespace, self.requirements)
             plan = lookup.plan(self.call, ref, found, self.backends, self.requirements)
             wired = self._wire(request, plan)
             if recorded.chose_unwired(request):

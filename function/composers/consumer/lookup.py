@@ -7,6 +7,7 @@ required at once. "Not yet resolved", "resolved and absent" and "present" stay t
 from dataclasses import dataclass
 
 from function import names
+from function.api.base import present
 from function.backends.registry import Registry
 from function.composers import pinned, quarantine, tier_names, tier_plan
 from function.composers.admission import admits, is_judged
@@ -49,23 +50,40 @@ class NotAdmitted(Refused):
         self.tier = tier
 
 
-def requirements(ref: Ref) -> dict[str, Requirement]:
-    """Return everything that must be looked up for one named tier."""
-    return tier_names.requirements(f"tier/{ref}", f"children/{ref}", ref.namespace, ref.name)
+def requirements(ref: Ref, request: OffloadRequest) -> dict[str, Requirement]:
+    """Return what is looked up first for one named tier.
+
+    That is a fleet's child on the workload's cluster, and for pods that no child serves yet the
+    tier of that name. Each change of a fleet calls who requires it, and so does that of a child.
+    """
+    here = _children(_here(ref, request), ref, request.provider_config)
+    return here if _serves_child(request, ref) else here | _by_name(ref)
 
 
-def resolve(call: Call, request: OffloadRequest, namespace: str) -> Found:
+def resolve(
+    call: Call, request: OffloadRequest, namespace: str, requirements: dict[str, Requirement]
+) -> Found:
     """Return the tier that a workload names, on its cluster, for a consumer in `namespace`.
 
     Raise Refused where there is none. The one tier on that cluster is chosen before it is asked
-    whether it admits the namespace: another tier's admission is no help.
+    whether it admits the namespace: another tier's admission is no help. Where none is found there,
+    all of the name are looked up (added to `requirements`): a child of an older release has no
+    label of its cluster.
     """
-    ref = request.ref
-    named, children = call.required(f"tier/{ref}"), call.required(f"children/{ref}")
-    if named is None or children is None:
+    ref = present(request.ref)
+    named, here = call.required(f"tier/{ref}"), call.required(_here(ref, request))
+    everywhere = call.required(f"children/{ref}")
+    single = [t for t in named or () if access.mapping(t, "spec", "inferenceClusterRef")]
+    children, is_served = everywhere if here is None else here, _serves_child(request, ref)
+    first = (here or []) + ([] if is_served else single)
+    if not any(_provider_config(t) == request.provider_config for t in first):
+        if here is not None:
+            requirements |= _children(f"children/{ref}", ref) | _by_name(ref)
+        children = everywhere
+    if children is None or (named is None and not is_served):
         message = f"Waiting for Crossplane to look up KVOffloadTier {ref}."
         raise Refused(Reason.TIER_UNRESOLVED, message)
-    single = [t for t in named if access.mapping(t, "spec", "inferenceClusterRef")]
+    named = named or []
     candidates = single + children
     if not named and not candidates:
         raise Refused(
@@ -92,10 +110,12 @@ def resolve(call: Call, request: OffloadRequest, namespace: str) -> Found:
     return Found(tier, access.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, ""), unready)
 
 
-def wired_to(call: Call, ref: Ref, record: Record, namespace: str) -> Found | None:
+def wired_to(
+    call: Call, ref: Ref, request: OffloadRequest, record: Record, namespace: str
+) -> Found | None:
     """Return the tier `ref` that a record's pods are wired to, if it admits `namespace`."""
     wired = wired_tiers(record.templates)
-    for key in requirements(ref):
+    for key in (_here(ref, request), f"tier/{ref}", f"children/{ref}"):
         for tier in call.required(key) or ():
             _, own, name = access.named(tier)
             if names.remote_name(own, name) in wired and admits(tier, namespace):
@@ -169,6 +189,30 @@ def _elsewhere(
 def _named(provider_config: str) -> str:
     kind, _, name = provider_config.rpartition("/")
     return f"{kind or 'ClusterProviderConfig'} {name or '(none: the control plane itself)'}"
+
+
+def _by_name(ref: Ref) -> dict[str, Requirement]:
+    return {f"tier/{ref}": Requirement(*tier_names.TIER, name=ref.name, namespace=ref.namespace)}
+
+
+def _children(key: str, ref: Ref, provider_config: str = "") -> dict[str, Requirement]:
+    """Require a fleet's children under a key: all, or the one on a cluster."""
+    labels = {names.LABEL_FLEET: ref.name}
+    if provider_config:
+        labels[names.LABEL_PROVIDER_CONFIG] = names.provider_config(provider_config)
+    return {key: Requirement(*tier_names.TIER, labels=labels, namespace=ref.namespace)}
+
+
+def _here(ref: Ref, request: OffloadRequest) -> str:
+    return f"here/{ref}/{request.provider_config}"
+
+
+def _serves_child(request: OffloadRequest, ref: Ref) -> bool:
+    """Return whether the record says that a child of this fleet serves the pods."""
+    record = request.record
+    if record is None or record.tier != str(ref):
+        return False
+    return record.child not in ("", ref.name)
 
 
 def _provider_config(tier: Json) -> str:

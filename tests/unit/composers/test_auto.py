@@ -111,7 +111,9 @@ def test_all_candidates_are_looked_up_at_once() -> None:
     while len(asked) < 2 or asked[-1] != asked[-2]:
         known = asked[-1] if asked else ()
         out = call(
-            d.replica(), desired={KEY: engine()}, required={name: found[name] for name in known}
+            d.replica(),
+            desired={KEY: engine()},
+            required={name: found.get(name, []) for name in known},
         )
         asked.append(sorted(out.requirements))
     assert len(asked) == 3

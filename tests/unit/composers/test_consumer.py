@@ -564,20 +564,76 @@ def test_only_an_invalid_input_is_fatal() -> None:
     assert "mode" in got.fatals[0]
 
 
-def test_requirements_are_complete_and_narrow() -> None:
-    got = call(d.replica(), desired={KEY: d.engine()})
-    assert got.requirements == {
-        "tier/modelplane-system/chat": {
-            "kind": "KVOffloadTier",
-            "name": "chat",
-            "namespace": "modelplane-system",
-        },
-        "children/modelplane-system/chat": {
-            "kind": "KVOffloadTier",
-            "namespace": "modelplane-system",
-            "labels": {"modelplane.ai/kv-offload-fleet": "chat"},
-        },
-    }
+HERE, NAMED, ALL = (f"{it}/modelplane-system/chat" for it in ("here", "tier", "children"))
+HERE += "/gpu"
+FLEET = {"modelplane.ai/kv-offload-fleet": "chat"}
+LOOKUPS = {
+    HERE: {
+        "kind": "KVOffloadTier",
+        "namespace": "modelplane-system",
+        "labels": {**FLEET, "modelplane.ai/kv-offload-provider-config": "gpu"},
+    },
+    NAMED: {"kind": "KVOffloadTier", "namespace": "modelplane-system", "name": "chat"},
+    ALL: {"kind": "KVOffloadTier", "namespace": "modelplane-system", "labels": FLEET},
+}
+
+
+def a_child() -> dict[str, Any]:
+    made = d.ready_tier("chat-1234")
+    made["metadata"]["labels"] = LOOKUPS[HERE]["labels"]
+    return made
+
+
+def a_fleet() -> dict[str, Any]:
+    return d.tier(inferenceClusterRef=None, clusterSelector={"matchLabels": {"fleet": "prod"}})
+
+
+# What was looked up -> what is, and what then is said
+FINDS: dict[str, tuple[dict[str, list[Any]], set[str], tuple[str, str]]] = {
+    "nothing yet": ({}, {HERE, NAMED}, ("Unknown", "TierUnresolved")),
+    "a child there": ({HERE: [a_child()], NAMED: [a_fleet()]}, {HERE, NAMED}, ("True", "Wired")),
+    "a tier there": ({HERE: [], NAMED: [d.ready_tier()]}, {HERE, NAMED}, ("True", "Wired")),
+    "no child there": (
+        {HERE: [], NAMED: [a_fleet()]},
+        {HERE, NAMED, ALL},
+        ("Unknown", "TierUnresolved"),
+    ),
+    "one without a label": (
+        {HERE: [], NAMED: [a_fleet()], ALL: [a_child()]},
+        {HERE, NAMED, ALL},
+        ("True", "Wired"),
+    ),
+    "none of all": (
+        {HERE: [], NAMED: [a_fleet()], ALL: []},
+        {HERE, NAMED, ALL},
+        ("False", "TierNotReady"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FINDS)
+def test_requirements_are_complete_and_narrow(name: str) -> None:
+    required, asked, said = FINDS[name]
+    got = call(d.replica(), desired={KEY: d.engine()}, required=required)
+    assert got.requirements == {key: LOOKUPS[key] for key in asked}
+    assert got.conditions["KVOffloadReady"] == said
+
+
+def test_consumer_of_a_child_requires_that_alone() -> None:
+    """Every change of a fleet, and of its children elsewhere, would call all its consumers."""
+    found = {HERE: [a_child()], NAMED: [a_fleet()]}
+    first = call(d.replica(), desired={KEY: d.engine()}, required=found)
+    seen = observe(first)
+    for required in ({}, {HERE: [a_child()]}):
+        got = call(d.replica(), desired={KEY: d.engine()}, observed=seen, required=required)
+        assert got.requirements == {HERE: LOOKUPS[HERE]}
+        assert got.desired[KEY] == first.desired[KEY]
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert without_usages(got.desired) == without_usages(first.desired)
+    assert got.desired.keys() == first.desired.keys()
+    gone = call(d.replica(), desired={KEY: d.engine()}, observed=seen, required={HERE: []})
+    assert gone.requirements == LOOKUPS
+    assert gone.desired[KEY] == first.desired[KEY]
 
 
 CHANGED_ARGS = [d.MODEL, "--max-model-len=4096"]

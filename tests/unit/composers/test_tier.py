@@ -1013,6 +1013,7 @@ def test_a_fleet_stamps_one_child_per_cluster() -> None:
     assert child["spec"] == d.tier(inferenceClusterRef={"name": "eu"})["spec"]
     assert child["metadata"]["labels"] == {
         "modelplane.ai/kv-offload-fleet": "chat",
+        "modelplane.ai/kv-offload-provider-config": "gpu",
         "modelplane.ai/kv-offload-revision": got.status["rollout"]["revision"],
     }
     assert got.requirements["clusters"]["labels"] == {"fleet": "prod"}
@@ -1420,6 +1421,23 @@ def inference_cluster(**spec: Any) -> dict[str, Any]:
     }
 
 
+ON = "modelplane.ai/kv-offload-provider-config"
+
+
+def test_child_is_labelled_with_the_provider_config_that_it_says_it_is_on() -> None:
+    """Consumers compare that; the cluster may have been declared again meanwhile."""
+    bare, long = d.cluster("eu"), d.cluster("us", provider_config="a" * 80)
+    del bare["status"]
+    first = call(d.tier(**FLEET), required={"clusters": [bare, long]})
+    labels = {key: it["metadata"]["labels"] for key, it in first.desired.items()}
+    assert ON not in labels["tier-eu"]
+    assert len(labels["tier-us"][ON]) == 63
+    seen = observe(first)
+    seen["tier-us"]["status"]["providerConfigRef"] = {"name": "before"}
+    again = call(d.tier(**FLEET), required={"clusters": [bare, long]}, observed=seen)
+    assert again.desired["tier-us"]["metadata"]["labels"][ON] == "before"
+
+
 def test_a_standalone_cluster_gets_its_provider_config_and_its_tiers() -> None:
     tier = {"name": "chat", "backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 10}}}
     got = call(inference_cluster(kvOffloadTiers=[tier]), step_input=d.COMPOSE)
@@ -1433,7 +1451,10 @@ def test_a_standalone_cluster_gets_its_provider_config_and_its_tiers() -> None:
     }
     child = got.desired["tier-chat"]
     assert child["metadata"]["namespace"] == "modelplane-system"
-    assert child["metadata"]["labels"] == {"modelplane.ai/kv-offload-fleet": "chat"}
+    assert child["metadata"]["labels"] == {
+        "modelplane.ai/kv-offload-fleet": "chat",
+        "modelplane.ai/kv-offload-provider-config": "gpu",
+    }
     assert child["spec"] == {
         "backend": "LMCache",
         "lmcache": {"l1": {"sizeGiB": 10}},
