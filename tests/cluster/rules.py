@@ -393,6 +393,8 @@ TRANSITIONS = {
     "namespace": "namespace cannot be changed: the old namespace would keep its objects",
     "inferenceClusterRef": "inferenceClusterRef cannot be changed: the old cluster would keep its "
     "objects. Create a second tier and move the consumers",
+    "clusterSelector": "clusterSelector cannot be taken away: every cluster would lose its tier at "
+    "once. Create a second tier, move the consumers, and delete this one",
 }
 # Rules that no document of a user breaks: bounds of a status that only the function writes, a union
 # of which there is one member yet, and key lengths that the pattern of the key bounds too.
