@@ -11,6 +11,7 @@ class Reason(StrEnum):
     """Why a consumer is or is not wired: the reason of its condition `KVOffloadReady`."""
 
     WIRED = "Wired"
+    NOT_APPLIED = "NotApplied"
     TIER_UNRESOLVED = "TierUnresolved"
     TIER_NOT_FOUND = "TierNotFound"
     TIER_NOT_READY = "TierNotReady"

@@ -56,6 +56,14 @@ _SAID = "        return replace(outcome, progress=progress"
 MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_USAGE, "return is_orphaned or bool", "return bool"),
     (_USAGE, "return is_orphaned or bool", "return is_orphaned or not bool"),
+    # What the cluster has
+    (_CONSUMER + "decision.py", "elif not why or self.call", "elif self.call"),
+    (
+        _CONSUMER + "decision.py",
+        "elif not why or self.call.is_applied(request.key):",
+        "elif not why:",
+    ),
+    (_CONSUMER + "decision.py", 'frozenset({"*", "Update"})', 'frozenset({"*"})'),
     # Who is looked up
     (_CONSUMER + "lookup.py", "here if _serves_child(request, ref) else here |", "here |"),
     (

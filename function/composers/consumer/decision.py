@@ -44,7 +44,7 @@ from function.pods.gang import LEFT_ALONE
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
 from function.pods.refs import Ref
-from function.problems import Refused
+from function.problems import Refused, cut
 from function.reasons import Policy, Reason
 from function.redact import redacted
 
@@ -102,6 +102,14 @@ class Outcome:
         return recorded.shares(record)
 
 
+_NOT_APPLIED = (
+    "The cluster does not have this: provider-kubernetes does not write the Object: {}. {}"
+)
+_LONGEST_WHY = 512
+# Policies of an Object with which the provider writes what is there.
+_WRITING = frozenset({"*", "Update"})
+
+
 class Decider:
     """Decides for the workloads of one composite, one at a time.
 
@@ -124,7 +132,7 @@ class Decider:
             outcome = self._decide(self._without_forged_record(request))
             if outcome.plan is None and outcome.is_wired:
                 return replace(outcome, progress=turns.unfinished(self.call, request))
-            return outcome
+            return self._as_applied(outcome) if outcome.reason is Reason.WIRED else outcome
         except CallSpent as spent:
             return self._refuse(request, Refused(Reason.ARGS_NOT_PATCHABLE, str(spent)))
         except Exception as bug:  # a stranger's document may have any content
@@ -147,6 +155,18 @@ class Decider:
             return Outcome(request, Action.UNTOUCHED, Reason.TURNED_OFF, message, settled=True)
         decide = self._decide_auto if is_auto else self._decide_named
         return decide(request, request.ref)
+
+    def _as_applied(self, outcome: Outcome) -> Outcome:
+        """Say that a cluster does not have the wiring, where its provider could not write it."""
+        request = outcome.request
+        why = "" if request.is_bare else self.call.refused_write(request.key)
+        policies = access.at(request.resource, "spec", "managementPolicies")
+        if isinstance(policies, list) and not _WRITING & set(map(str, policies)):
+            why = f"its spec.managementPolicies are {', '.join(map(str, policies))}"
+        elif not why or self.call.is_applied(request.key):
+            return outcome
+        message = _NOT_APPLIED.format(cut(why, _LONGEST_WHY), outcome.message)
+        return replace(outcome, reason=Reason.NOT_APPLIED, message=message, settled=False)
 
     def _decide_auto(self, request: OffloadRequest, ref: Ref) -> Outcome:
         """Decide with the tier that the record has, or else with the first that takes the pods."""

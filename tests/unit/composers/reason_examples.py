@@ -74,6 +74,23 @@ def _two_tiers() -> Outcome:
     return _consume(found)
 
 
+def _denied() -> Outcome:
+    """Return what is said of a new wiring that the cluster refuses."""
+    first = _consume(_pod())
+    seen = observe(first)
+    denied = {
+        "type": "Synced",
+        "status": "False",
+        "reason": "ReconcileError",
+        "observedGeneration": 2,
+        "message": 'update failed: deployments.apps "qwen" is forbidden: exceeded quota: gpus',
+    }
+    seen[KEY]["status"]["conditions"].append(denied)
+    seen[KEY]["status"]["atProvider"] = {"manifest": d.engine()["spec"]["forProvider"]["manifest"]}
+    required = d.requirements(d.ready_tier())
+    return call(d.replica(), desired={KEY: _pod()}, observed=seen, required=required)
+
+
 def _unwired() -> Outcome:
     engine = d.engine(_policy("Optional"))
     first = _consume(engine, d.requirements(d.unready_tier()))
@@ -115,6 +132,7 @@ _MODEL = {"name": "model", "mountPath": "/mnt/models"}
 # Reason -> what makes its message: a call of the function, or the place that refuses.
 EXAMPLES: dict[Reason, Callable[[], Outcome | str]] = {
     Reason.WIRED: lambda: _consume(_pod()),
+    Reason.NOT_APPLIED: _denied,
     Reason.TIER_UNRESOLVED: lambda: _consume(_pod(), {}),
     Reason.TIER_NOT_FOUND: lambda: _consume(
         _pod(annotations={TIER: "chatt"}), d.requirements(name="chatt")

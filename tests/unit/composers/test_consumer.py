@@ -1122,6 +1122,43 @@ def test_provider_config_of_another_kind_is_another_cluster(name: str) -> None:
     assert wired_on == want
 
 
+# What the provider says of the Object of the wiring, and its policies -> what is said
+WRITES: dict[str, tuple[str, str, list[str] | None, str]] = {
+    "it has written it": ("True", "", None, "Wired"),
+    "it has not come to it": ("", "", None, "Wired"),
+    "it is refused": ("False", "update failed: forbidden", None, "NotApplied"),
+    "it is paused": ("False", "", None, "NotApplied"),
+    "it may write": ("True", "", ["Observe", "Update"], "Wired"),
+    "all": ("True", "", ["*"], "Wired"),
+    "it only looks": ("True", "", ["Observe"], "NotApplied"),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_wired_is_said_of_what_the_cluster_has(name: str) -> None:
+    status, message, policies, want = WRITES[name]
+    engine, required = d.engine(), d.requirements(d.ready_tier())
+    if policies:
+        engine["spec"]["managementPolicies"] = policies
+    first = call(d.replica(), desired={KEY: engine}, required=required)
+    seen = observe(first)
+    wired_there = first.desired[KEY]["spec"]["forProvider"]["manifest"]
+    old = d.engine()["spec"]["forProvider"]["manifest"]
+    synced = {"type": "Synced", "status": status or "True", "reason": "R", "message": message}
+    seen[KEY]["metadata"]["generation"] = 2
+    synced |= {"observedGeneration": 2 if status else 1}
+    seen[KEY]["status"]["conditions"].append(synced)
+    seen[KEY]["status"]["atProvider"] = {"manifest": old}
+    got = call(d.replica(), desired={KEY: engine}, observed=seen, required=required)
+    assert got.conditions["KVOffloadReady"] == ("True" if want == "Wired" else "False", want)
+    assert got.desired[KEY] == first.desired[KEY]
+    assert (got.ttl == 10) == (want != "Wired")
+    if not policies:  # the same error of a write that changes nothing is no lack of wiring
+        seen[KEY]["status"]["atProvider"] = {"manifest": wired_there}
+        got = call(d.replica(), desired={KEY: engine}, observed=seen, required=required)
+        assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+
+
 def test_engines_in_two_places_find_their_files_in_each() -> None:
     here, there = d.engine(), d.engine()
     there["spec"]["forProvider"]["manifest"]["metadata"] |= {"namespace": "other", "name": "b"}
