@@ -43,7 +43,7 @@ def command(new: Path, now: Path, required: tuple[Path, ...], output: str) -> No
 
     Nothing is looked up: effects that depend on whether consumers use the tier say so. With the
     clusters of a fleet it shows which join, leave, and take the edit after which. Exit code 3: the
-    edit is refused.
+    edit is refused, or conflicts with another tier.
 
     \b
     Examples:
@@ -65,5 +65,5 @@ def command(new: Path, now: Path, required: tuple[Path, ...], output: str) -> No
     else:
         write = emit.to_json if output == "json" else emit.to_yaml
         click.echo(write([effect.to_json() for effect in effects]), nl=False)
-    if any(effect.verb is effect_types.Verb.REFUSED for effect in effects):
+    if any(effect.verb in effect_types.FAILS for effect in effects):
         sys.exit(Fatal.exit_code)

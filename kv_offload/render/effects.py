@@ -39,6 +39,7 @@ class Verb(StrEnum):
     REFUSED = "refused"
     REFUSED_IN_USE = "refused while in use"
     NOT_KNOWN = "not known"
+    SELECTS_NONE = "selects no cluster"
     SHUT_OUT = "may no longer use the tier"
     LEAVES = "leaves the fleet"
     JOINS = "joins the fleet"
@@ -52,8 +53,9 @@ class Verb(StrEnum):
     NOT_WIRED = "pods can no longer be wired"
 
 
-# What refuses the edit, in contrast to what it does.
+# What refuses the edit, in contrast to what it does; and with what exit code 3 says so.
 REFUSALS = frozenset({Verb.REFUSED, Verb.REFUSED_IN_USE})
+FAILS = frozenset({Verb.REFUSED, Verb.CONFLICTS})
 
 
 @dataclass(frozen=True)

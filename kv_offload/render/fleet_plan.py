@@ -32,6 +32,10 @@ _NONE_GIVEN = (
     " restart and in which turns is not known. Give the clusters, the child tiers and the Usages"
     " with --required (kubectl get inferenceclusters,kvot,usages -A -o yaml)"
 )
+_SELECTS_NONE = (
+    "no given InferenceCluster carries these labels: ClusterResolved becomes False"
+    " (NoMatchingClusters), and the tier is not Ready"
+)
 _USAGE_GROUP = "protection.crossplane.io"
 
 
@@ -57,10 +61,12 @@ def is_fleet(tier: Document) -> bool:
 
 
 def unseen(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
-    """Yield that an edit of a fleet was not compared, where no cluster of the fleet is given."""
+    """Yield that an edit of a fleet selects no given cluster, or is not compared without any."""
     was, becomes = now.get("spec"), new.get("spec")
     if was != becomes and is_fleet(now) and not clusters(now, given):
         yield Effect(Verb.NOT_KNOWN, "spec.clusterSelector", _NONE_GIVEN)
+    elif clusters(now, given) and is_fleet(new) and not clusters(new, given):
+        yield Effect(Verb.SELECTS_NONE, "spec.clusterSelector", _SELECTS_NONE)
 
 
 def staying(now: Document, new: Document, given: Sequence[Document]) -> dict[str, Labels]:

@@ -5,7 +5,7 @@ settings and the wiring of reference engines are compared. Nothing is looked up:
 on whether the tier is in use say so.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +65,7 @@ def _judged(now: Document, new: Document, given: Sequence[Document], file: str) 
     if fleet_plan.is_fleet(now) and not fleet_plan.is_fleet(new):
         (rule,) = (r for r in TierSpec.rules if r.holds is None and r.field == "clusterSelector")
         return [Effect(Verb.REFUSED, f"spec.{rule.field}", rule.message)]
-    return [*together, *_immutable(before, after), *_pinned(before, after)]
+    return [*together, *_immutable(before, after), *_pinned_anywhere(now, new, given)]
 
 
 def _conflicts(new: Document, given: Sequence[Document]) -> Iterator[Effect]:
@@ -94,11 +94,23 @@ def _changes(now: Document, new: Document, given: Sequence[Document]) -> list[Ef
 
     Clusters whose overrides are the same are compared once.
     """
-    stay = fleet_plan.staying(now, new, given)
-    found: dict[Effect, list[str]] = {}
+    found: list[tuple[Effect, list[str]]] = []
     restarts: dict[str, bool] = {}
+    for members, before, after in _groups(now, new, given):
+        effects = list(compare(before, after))
+        lost = {e.what for e in effects if e.verb is Verb.RESTARTED} & agent_keys(before)
+        restarts |= dict.fromkeys(members, bool(lost))
+        found += [(effect, members) for effect in effects]
+    changes = _together(found, len(fleet_plan.staying(now, new, given)))
+    return [*fleet_plan.turns(now, new, given, restarts), *changes]
+
+
+def _groups(
+    now: Document, new: Document, given: Sequence[Document]
+) -> Iterator[tuple[list[str], TierPlan, TierPlan]]:
+    """Yield clusters with the same overrides, and the plans there: one group of a single tier."""
     groups: dict[tuple[tuple[int, ...], ...], list[str]] = {}
-    for name, labels in stay.items():
+    for name, labels in fleet_plan.staying(now, new, given).items():
         places = tuple(
             overrides.matching(document.get("spec") or {}, labels) for document in (now, new)
         )
@@ -107,17 +119,18 @@ def _changes(now: Document, new: Document, given: Sequence[Document]) -> list[Ef
         before, after = planned(now, given, was), planned(new, given, becomes)
         if isinstance(before, tier_plan.InvalidTier) or isinstance(after, tier_plan.InvalidTier):
             continue  # an override that is not valid is refused before
-        effects = list(compare(before, after))
-        lost = {e.what for e in effects if e.verb is Verb.RESTARTED} & agent_keys(before)
-        restarts |= dict.fromkeys(members, bool(lost))
-        for effect in effects:
-            found.setdefault(effect, []).extend(members)
-    everywhere = len(stay)
-    changes = [
+        yield members, before, after
+
+
+def _together(found: Iterable[tuple[Effect, list[str]]], everywhere: int) -> list[Effect]:
+    """Return equal effects once, with their clusters where those are not all."""
+    clusters: dict[Effect, list[str]] = {}
+    for effect, members in found:
+        clusters.setdefault(effect, []).extend(members)
+    return [
         replace(effect, clusters=tuple(sorted(where)) if len(where) < everywhere else ())
-        for effect, where in found.items()
+        for effect, where in clusters.items()
     ]
-    return [*fleet_plan.turns(now, new, given, restarts), *changes]
 
 
 def _refused(problem: Problem) -> Effect:
@@ -131,6 +144,16 @@ def _immutable(before: TierPlan, after: TierPlan) -> Iterator[Effect]:
         for rule in vars(kind).get("rules", ()):
             if rule.holds is None and was.get(rule.field) not in (None, becomes.get(rule.field)):
                 yield Effect(Verb.REFUSED, f"spec.{rule.field}", rule.message)
+
+
+def _pinned_anywhere(now: Document, new: Document, given: Sequence[Document]) -> list[Effect]:
+    """Return what the function refuses of the edit, on any cluster: overrides can pin too."""
+    found = [
+        (effect, members)
+        for members, before, after in _groups(now, new, given)
+        for effect in _pinned(before, after)
+    ]
+    return _together(found, len(fleet_plan.staying(now, new, given)))
 
 
 def _pinned(before: TierPlan, after: TierPlan) -> Iterator[Effect]:
@@ -195,6 +218,10 @@ def _verdict(effects: Sequence[Effect]) -> tuple[str, str]:
         return "? is refused while consumers use the tier", "yellow"
     if any(effect.verb is Verb.NOT_KNOWN for effect in effects):
         return "? the clusters are not given: what it changes on them is not known", "yellow"
+    if any(effect.verb is Verb.SELECTS_NONE for effect in effects):
+        return "? selects none of the given clusters", "yellow"
+    if any(effect.verb is Verb.CONFLICTS for effect in effects):
+        return "✘ conflicts with another tier of its cluster, which it names", "red"
     if not effects:
         return "✔ changes nothing that runs", "green"
     return "✔ can be applied", "green"

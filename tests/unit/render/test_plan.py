@@ -11,7 +11,7 @@ from function.composers import fleet_rollout
 from function.contract.versions import known_versions
 from kv_offload.render import files, plan
 from kv_offload.render import tree as trees
-from kv_offload.render.effects import Verb
+from kv_offload.render.effects import REFUSALS, Verb
 from tests.unit.composers.test_waves import World
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -443,8 +443,28 @@ def test_plan_refuses_overrides_that_do_not_fit_together_on_a_cluster() -> None:
         {"matchLabels": {"stage": "first"}, "spec": {"lmcache": {"l1": {"sizeGiB": 9}}}},
     ]
     new = edited(FLEET, clusterOverrides=rows, nodes=REMOVED)
-    (effect,) = plan.plan(edited(FLEET, nodes=REMOVED), new, SIX, "tier.yaml")
+    effect, *others = plan.plan(edited(FLEET, nodes=REMOVED), new, SIX, "tier.yaml")
+    assert {(e.verb, e.clusters) for e in others} == {(Verb.REFUSED_IN_USE, tuple("cdef"))}
     assert (effect.verb, effect.what, effect.clusters) == (
         Verb.REFUSED, "spec.clusterOverrides", ("a", "b"),
     )  # fmt: skip
     assert "[0] and [1] do not fit together: spec.lmcache.l1: l1 may only be set" in effect.why
+
+
+def test_plan_refuses_what_an_override_pins_on_its_clusters() -> None:
+    row = {"matchLabels": {"stage": "first"}, "spec": {"lmcache": {"chunkTokens": 512}}}
+    found = plan.plan(FLEET, edited(FLEET, clusterOverrides=[row]), SIX, "tier.yaml")
+    assert [(e.verb, e.what, e.clusters) for e in found if e.verb in REFUSALS] == [
+        (Verb.REFUSED_IN_USE, "spec.lmcache.chunkTokens", ("a", "b"))
+    ]
+    everywhere = plan.plan(FLEET, edited(FLEET, lmcache__chunkTokens=512), SIX, "tier.yaml")
+    assert [(e.verb, e.what, e.clusters) for e in everywhere if e.verb in REFUSALS] == [
+        (Verb.REFUSED_IN_USE, "spec.lmcache.chunkTokens", ())
+    ]
+
+
+def test_plan_says_that_a_selector_matches_no_given_cluster() -> None:
+    nowhere = edited(FLEET, clusterSelector={"matchLabels": {"gpu": "b300"}})
+    found = plan.plan(FLEET, nowhere, [*SIX, child("a", 600)], "tier.yaml")
+    assert [e.verb for e in found] == [Verb.SELECTS_NONE, *[Verb.LEAVES] * 6]
+    assert plan._verdict(found) == ("? selects none of the given clusters", "yellow")
