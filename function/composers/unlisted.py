@@ -11,6 +11,7 @@ from function.composers import conditions
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import naming, objects
+from function.workloads import kinds
 
 # Requirements of this module begin with this.
 _PREFIX = "unlisted/"
@@ -23,6 +24,7 @@ _KINDS = (
     (objects.API_VERSION, "Object"),
 )
 _MOST = 16
+_KIND = ("apiVersion", "kind")
 
 
 def requirements(call: Call) -> dict[str, Requirement]:
@@ -34,12 +36,17 @@ def requirements(call: Call) -> dict[str, Requirement]:
         return {}
     root = call.composite_value("metadata", "labels", naming.COMPOSITE_LABEL)
     labels = {naming.COMPOSITE_LABEL: str(root or call.composite_value("metadata", "name"))}
-    found = dict.fromkeys(_KINDS)
-    for key in call.desired_keys():
-        api_version, kind = (call.desired_value(key, name) for name in ("apiVersion", "kind"))
-        if isinstance(api_version, str) and isinstance(kind, str):
-            found[api_version, kind] = None
+    desired = {
+        (api_version, kind)
+        for key in call.desired_keys()
+        for api_version, kind in [[call.desired_value(key, each) for each in _KIND]]
+        if isinstance(api_version, str) and isinstance(kind, str)
+    }
+    engines_first = sorted(desired, key=lambda each: (not kinds.is_known(*each), each))
+    place = call.composite_value("metadata", "namespace") or None
     return {
-        f"{_PREFIX}{api_version}/{kind}": Requirement(api_version, kind, labels=labels)
-        for api_version, kind in [*found][:_MOST]
+        f"{_PREFIX}{api_version}/{kind}": Requirement(
+            api_version, kind, labels=labels, namespace=place
+        )
+        for api_version, kind in [*dict.fromkeys([*_KINDS, *engines_first])][:_MOST]
     }

@@ -191,7 +191,8 @@ def _assign(members: Sequence[FleetCluster], waves: Sequence[Wave]) -> list[list
     for wave in waves:
         matching = [m for m in members if wave.match_labels.items() <= m.labels.items()]
         room = needed(wave.clusters, len(matching))
-        room -= sum(1 for m in matching if m.cluster in taken - free)
+        full = taken - free
+        room -= sum(1 for m in matching if m.cluster in full)
         first = [] if found else [m for m in members if m.cluster in broken and m not in matching]
         mine = []
         for member in sorted([*matching, *first], key=order):

@@ -16,6 +16,7 @@ Document = dict[str, Any]
 
 _KIND = ("apiVersion", "kind")
 _OWNERS = ("metadata", "ownerReferences")
+_NAMESPACE = ("metadata", "namespace")
 _RESOURCE_NAME = ("metadata", "annotations", naming.RESOURCE_NAME)
 # How crossplane-runtime begins its errors where it has not read the external resource.
 _UNSEEN = ("connect failed: ", "observe failed: ")
@@ -145,10 +146,18 @@ class Call:
 
     def observe_required(self, name: str) -> None:
         """Take for observed what the composite composes of the resources required by that name."""
-        uid = self.composite_value("metadata", "uid")
-        rows = self.required_values(name, _OWNERS, _RESOURCE_NAME) or []
-        for position, (owners, key) in enumerate(rows):
-            if key and any(o.get("controller") and o.get("uid") == uid for o in owners or []):
+        uid, home = (self.composite_value("metadata", field) for field in ("uid", "namespace"))
+        rows = self.required_values(name, _OWNERS, _RESOURCE_NAME, _NAMESPACE) or []
+        for position, (owners, key, namespace) in enumerate(rows):
+            owners = owners if isinstance(owners, list) else []
+            controllers = {
+                each.get("uid")
+                for each in owners
+                if isinstance(each, dict) and each.get("controller") is True
+            }
+            # A namespaced composite composes nothing elsewhere: whoever may write there forges it.
+            is_here = not home or namespace == home
+            if key and is_here and uid in controllers and not self.is_observed(key):
                 self._observe_required(key, name, position)
 
     def _observe_required(self, key: str, name: str, position: int) -> None:

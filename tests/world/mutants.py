@@ -80,7 +80,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     # What a composite does not list any more
     (_UNLISTED, "if call.anything_observed:", "if False:"),
     (_UNLISTED, "str(root or call", "str(call"),
-    ("function/edge/request.py", 'o.get("uid") == uid for o', 'o.get("uid") for o'),
+    ("function/edge/request.py", "and uid in controllers and", "and"),
+    ("function/edge/request.py", "not home or namespace == home", "True"),
     ("function/fn.py", "            call.observe_required(name)\n", "            pass\n"),
     # Turns
     (_ROLLOUT, "max(1, needed(", "max(2, needed("),
@@ -473,7 +474,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_WAVES, "newcomers = current > 0", "newcomers = True"),
     (_WAVES, "return not m.done, not m.updated, m.lost", "return not m.done, m.lost"),
     (_WAVES, "m.lost, works, m.ready, is_usual", "m.lost, works, m.ready, False"),
-    (_WAVES, "m.cluster in taken - free)", "m.cluster in taken)"),
+    (_WAVES, "full = taken - free", "full = taken"),
     (_WAVES, "room -= member.cluster not in free", "room -= 1"),
     (_WAVES, "in [m for m in old if m.ready] or old)", "in old)"),
     (_WAVES, "HALTED if refused else", "PROGRESSING if refused else"),

@@ -16,7 +16,7 @@ _MOST_KEPT = 256 * 1024
 
 
 class Place(NamedTuple):
-    """Where pods find a ConfigMap. `own`: the namespace of what composes it; "" for a cluster's."""
+    """Where pods find a ConfigMap. `own`: the namespace of a namespaced ProviderConfig."""
 
     own: str
     cluster: str
@@ -37,7 +37,8 @@ def place(namespace: str, resource: Json, cluster: str, remote: str) -> Place:
     """
     if not cluster:
         return Place("", "", namespace or remote)
-    return Place(access.text(resource, "metadata", "namespace") or namespace, cluster, remote)
+    own = namespace or access.text(resource, "metadata", "namespace")
+    return Place(own if "/" in cluster else "", cluster, remote)
 
 
 def compose(
@@ -53,9 +54,16 @@ def compose(
     until it is left.
     """
     made = config_maps(namespace, config_map_name, wired)
+    # An earlier step may have a key that begins like ours; of our own, a name like ours.
+    others = {
+        key
+        for key in call.desired_keys()
+        if key.startswith(KEY)
+        and access.named(objects.unwrap(call.desired(key)))[2] != config_map_name
+    }
     keys: dict[Place, str] = {}
     for key in call.observed_keys():
-        if key.startswith(KEY):
+        if key.startswith(KEY) and key not in others:
             seen = call.observed(key) or {}
             manifest = objects.unwrap(seen) or {}
             _, remote, own_name = access.named(manifest)
@@ -64,12 +72,14 @@ def compose(
             now = objects.unwrap(made[where]) if where in made else None
             data = access.texts(now, "data")
             kept = _kept(access.texts(manifest, "data"), data)
+            own = {**seen, "metadata": {} if namespace else access.mapping(seen, "metadata")}
             if kept and not is_left():
-                own = {**seen, "metadata": {} if namespace else access.mapping(seen, "metadata")}
                 made[where] = _config_map(own, own_name, remote, data | kept)
+            elif where in made and not namespace:  # core moves nothing to another namespace
+                made[where] = _config_map(own, config_map_name, remote, data)
     for where in made:
         if where not in keys:
-            keys[where] = _new_key(where, keys.values())
+            keys[where] = _new_key(where, {*keys.values(), *others})
     return {where: (keys[where], document) for where, document in made.items()}
 
 

@@ -106,6 +106,8 @@ _NOT_APPLIED = (
     "The cluster does not have this: provider-kubernetes does not write the Object: {}. {}"
 )
 _LONGEST_WHY = 512
+# What is decided of pods that a tier takes.
+_TAKES = (Action.WIRED, Reason.WIRED)
 # Policies of an Object with which the provider writes what is there.
 _WRITING = frozenset({"*", "Update"})
 
@@ -162,9 +164,12 @@ class Decider:
         why = "" if request.is_bare else self.call.refused_write(request.key)
         policies = access.at(request.resource, "spec", "managementPolicies")
         if isinstance(policies, list) and not _WRITING & set(map(str, policies)):
-            why = f"its spec.managementPolicies are {', '.join(map(str, policies))}"
+            why = f"its spec.managementPolicies are {policies}"
         elif not why or self.call.is_applied(request.key):
             return outcome
+        there = self.call.observed_value(request.key, *objects.STATUS_MANIFEST) or {}
+        if outcome.manifest is not None and running.has(request, outcome.manifest, there):
+            return outcome  # what is not written is another field, or how a value is put
         message = _NOT_APPLIED.format(cut(why, _LONGEST_WHY), outcome.message)
         return replace(outcome, reason=Reason.NOT_APPLIED, message=message, settled=False)
 
@@ -182,14 +187,18 @@ class Decider:
             candidates = list(auto.candidates(self.call, request, ref, self.namespace))
             for each in candidates:  # at once: core asks six times, and then gives up
                 self.requirements |= lookup.requirements(each, request)
+            waits: Refused | None = None
             for each in candidates:
                 outcome = self._decide_as(request, each)
-                if outcome.action is Action.WIRED and outcome.reason is Reason.WIRED:
+                if outcome.reason is Reason.TIER_UNRESOLVED:
+                    waits = waits or Refused(outcome.reason, outcome.message)
+                    continue  # what the others need is asked for as well
+                if waits is None and (outcome.action, outcome.reason) == _TAKES:
                     said = f"{outcome.message} {auto.why(ref, refused)}"
                     return replace(outcome, message=said)
-                if outcome.reason is Reason.TIER_UNRESOLVED:
-                    raise Refused(outcome.reason, outcome.message)
                 refused[each] = Refused(outcome.reason, outcome.message)
+            if waits is not None:
+                raise waits
             raise auto.none_takes(ref, refused)
         except Refused as none:
             return self.fall_back(request, none)

@@ -120,6 +120,27 @@ def test_all_candidates_are_looked_up_at_once() -> None:
     assert out.conditions["KVOffloadReady"] == ("False", "EngineUnsupported")
 
 
+@pytest.mark.parametrize("number", [1, 4, 8])
+def test_what_several_candidates_need_is_looked_up_at_once(number: int) -> None:
+    """Children of an older release have no label of their cluster; the last tier takes the pods."""
+    fleets, children, asked = [], {}, []
+    for n in range(number):
+        fleets.append(labelled(f"f{n}-x", **(HICACHE if n < number - 1 else {})))
+        fleets[-1]["metadata"]["labels"]["modelplane.ai/kv-offload-fleet"] = f"f{n}"
+        children[f"children/modelplane-system/f{n}"] = [fleets[-1]]
+    found = {"auto/modelplane-system": fleets, **children}
+    while len(asked) < 2 or asked[-1] != asked[-2]:
+        known = asked[-1] if asked else ()
+        out = call(
+            d.replica(),
+            desired={KEY: engine()},
+            required={name: found.get(name, []) for name in known},
+        )
+        asked.append(sorted(out.requirements))
+    assert len(asked) <= 5
+    assert out.conditions["KVOffloadReady"] == ("True", "Wired")
+
+
 def test_a_later_tier_moves_nothing() -> None:
     first = call(d.replica(), desired={KEY: engine()}, required=required(labelled("m")))
     later = required(labelled("a"), labelled("m"))

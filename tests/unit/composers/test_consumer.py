@@ -1,5 +1,6 @@
 """Decisions about one consumer's workload: the decision table, row by row."""
 
+import copy
 import json
 from copy import deepcopy
 from typing import Any
@@ -1153,8 +1154,13 @@ def test_wired_is_said_of_what_the_cluster_has(name: str) -> None:
     assert got.conditions["KVOffloadReady"] == ("True" if want == "Wired" else "False", want)
     assert got.desired[KEY] == first.desired[KEY]
     assert (got.ttl == 10) == (want != "Wired")
-    if not policies:  # the same error of a write that changes nothing is no lack of wiring
-        seen[KEY]["status"]["atProvider"] = {"manifest": wired_there}
+    # Neither the same error of a write that changes nothing is a lack of wiring, nor another form
+    # of a value, nor what others have set.
+    stored = copy.deepcopy(wired_there)
+    stored["spec"] |= {"replicas": 7}
+    stored["spec"]["template"]["metadata"] |= {"creationTimestamp": None}
+    for there in (wired_there, stored):
+        seen[KEY]["status"]["atProvider"] = {"manifest": there}
         got = call(d.replica(), desired={KEY: engine}, observed=seen, required=required)
         assert got.conditions["KVOffloadReady"] == ("True", "Wired")
 
@@ -1181,6 +1187,34 @@ POOL = {
     "lmcache": None,
     "mooncake": {"protocol": "tcp", "store": {"sizeGiB": 10}},
 }
+
+
+def test_key_of_the_files_stays_where_an_object_names_another_namespace() -> None:
+    """Core puts it into the composite's."""
+    engine = d.engine()
+    engine["metadata"] = {"namespace": "elsewhere"}
+    required, seen = d.requirements(d.ready_tier()), {}
+    for _ in range(4):
+        got = call(d.replica(), desired={KEY: engine}, observed=seen, required=required)
+        assert [key for key in got.desired if key.startswith(FILES)] == [FILES]
+        seen = observe(got)
+        for it in seen.values():
+            it["metadata"]["namespace"] = "team-a"
+
+
+def test_pods_of_one_namespace_have_one_config_map_whoever_composes_it() -> None:
+    """Two Objects of it would delete it for each other."""
+    composite = d.replica()
+    del composite["metadata"]["namespace"]
+    required = d.requirements(d.ready_tier(allowedNamespaces={"from": "All"}))
+    engines = {key: {**d.engine(), "metadata": {"namespace": key}} for key in "ab"}
+    both = call(composite, desired=engines, required=required)
+    assert [key for key in both.desired if key.startswith(FILES)] == [FILES]
+    seen = observe(both)
+    alone = call(composite, desired={"b": engines["b"]}, observed=seen, required=required)
+    assert alone.desired[FILES] == both.desired[FILES], "core moves nothing"
+
+
 # What the cluster reports of the pods -> whether files of the wiring before are kept
 ROLLS = {
     "the new one is not applied": ({"Synced": 1}, {}, True),

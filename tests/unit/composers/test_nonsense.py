@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from function.kube import access
+from function.kube import access, objects
 from function.workloads import roles
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import Outcome, call, observe
@@ -154,12 +154,25 @@ def test_a_taken_usage_key_keeps_the_other_resource_and_says_so() -> None:
 
 def test_an_engine_is_held_back_while_the_key_of_its_files_is_taken() -> None:
     key = "configmap-kv-offload"
-    assert key in _wired().desired
-    desired = {"engine": engine(1), key: THEIRS}
-    got = call(d.replica(), desired=desired, required=REQUIRED)
-    assert got.desired == {key: THEIRS}
+    ours = objects.unwrap(_wired().desired[key]) or {}
+    theirs = {**ours, "data": {"a": "b"}}  # of the name that is ours
+    got = call(d.replica(), desired={"engine": engine(1), key: theirs}, required=REQUIRED)
+    assert got.desired == {key: theirs}
     assert got.conditions == {"KVOffloadReady": ("False", "PodConflict")}
     assert "Give it another name" in got.messages["KVOffloadReady"]
+
+
+@pytest.mark.parametrize("key", ["configmap-kv-offload", "configmap-kv-offload-mine"])
+def test_files_have_a_key_of_their_own_beside_one_that_is_like_theirs(key: str) -> None:
+    desired, seen = {"engine": engine(1), key: THEIRS}, {}
+    keys = set()
+    for _ in range(4):
+        got = call(d.replica(), desired=desired, observed=seen, required=REQUIRED)
+        assert got.desired[key] == THEIRS
+        assert got.conditions == {"KVOffloadReady": ("True", "Wired")}
+        keys |= {it for it in got.desired if it.startswith("configmap-kv-offload")} - {key}
+        seen = observe(got)
+    assert len(keys) == 1
 
 
 def test_our_own_resource_of_an_earlier_step_is_no_other() -> None:

@@ -16,17 +16,20 @@ ROLLING = {"wiring": {"update": "Rolling"}}
 
 def found(composite: dict[str, Any], seen: dict[str, Any], **other: Any) -> dict[str, Any]:
     """What core finds by its label: what it composed, and what another composite did."""
-    uid = composite["metadata"]["uid"]
+    uid, home = composite["metadata"]["uid"], composite["metadata"]["namespace"]
     required: dict[str, list[Any]] = {}
-    for owner in (other.get("owner", uid), "another"):
+    forged = [("another", home), (uid, "elsewhere")]
+    for owner, namespace in (*forged, (other.get("owner", uid), home), *forged):
         for key, document in seen.items():
             metadata = {
                 **document["metadata"],
+                "namespace": namespace,
                 "annotations": {**document["metadata"].get("annotations", {}), KEY_ANNOTATION: key},
                 "ownerReferences": [{"uid": owner, "controller": True}],
             }
             name = f"unlisted/{document['apiVersion']}/{document['kind']}"
-            required.setdefault(name, []).append({**document, "metadata": metadata})
+            spec = document["spec"] if owner == uid and namespace == home else {"forged": True}
+            required.setdefault(name, []).append({**document, "metadata": metadata, "spec": spec})
     return required
 
 
@@ -53,12 +56,17 @@ def test_edit_of_a_replaced_fleet_waits_for_its_children() -> None:
     }
     labels = [asked.requirements[name]["labels"] for name in sorted(lost)]
     assert labels == [{"crossplane.io/composite": "chat"}] * 3
+    assert {asked.requirements[name]["namespace"] for name in lost} == {"modelplane-system"}
     inner = {**edited["metadata"], "labels": {"crossplane.io/composite": "root"}}
     nested = call({**edited, "metadata": inner}, required=CLUSTERS)
     assert {nested.requirements[name]["labels"]["crossplane.io/composite"] for name in lost} == {
         "root"
     }
     seen = observe(first)
+    for owners in ("text", [1], {"a": 1}, [None], None):
+        odd = {"metadata": {"annotations": {KEY_ANNOTATION: "x"}, "ownerReferences": owners}}
+        required = CLUSTERS | {"unlisted/modelplane.ai/v1alpha1/KVOffloadTier": [odd]}
+        assert not call(edited, required=required).fatals
     got = call(edited, required=CLUSTERS | found(edited, seen))
     assert got.desired == call(edited, required=CLUSTERS, observed=seen).desired
     strangers = call(edited, required=CLUSTERS | found(edited, seen, owner="a stranger"))
