@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.composers import documents as d
-from tests.unit.composers.calls import call, observe
+from tests.unit.composers.calls import Outcome, call, observe
 
 KEY = "model-serving-main"
 RECORD = "modelplane.ai/kv-offload-record"
@@ -104,40 +104,35 @@ def test_an_engine_waits_where_no_tier_takes_it(name: str) -> None:
     assert KEY not in got.desired or reason == "TierUnresolved"
 
 
+def settled(found: dict[str, list[Any]]) -> tuple[int, Outcome]:
+    """Ask until what is required stays; return how often, and the last answer."""
+    asked: list[list[str]] = []
+    while len(asked) < 2 or asked[-1] != asked[-2]:
+        known = {name: found.get(name, []) for name in (asked[-1] if asked else ())}
+        out = call(d.replica(), desired={KEY: engine()}, required=known)
+        asked.append(sorted(out.requirements))
+    return len(asked), out
+
+
 def test_all_candidates_are_looked_up_at_once() -> None:
     """Core asks six times in one reconcile, and fails it where the requirements still change."""
     tiers = [labelled(f"t{n}", **HICACHE) for n in range(8)]
-    found, asked = required(*tiers), []
-    while len(asked) < 2 or asked[-1] != asked[-2]:
-        known = asked[-1] if asked else ()
-        out = call(
-            d.replica(),
-            desired={KEY: engine()},
-            required={name: found.get(name, []) for name in known},
-        )
-        asked.append(sorted(out.requirements))
-    assert len(asked) == 3
+    calls, out = settled(required(*tiers))
+    assert calls == 3
     assert out.conditions["KVOffloadReady"] == ("False", "EngineUnsupported")
 
 
 @pytest.mark.parametrize("number", [1, 4, 8])
 def test_what_several_candidates_need_is_looked_up_at_once(number: int) -> None:
     """Children of an older release have no label of their cluster; the last tier takes the pods."""
-    fleets, children, asked = [], {}, []
+    fleets, children = [], {}
     for n in range(number):
         fleets.append(labelled(f"f{n}-x", **(HICACHE if n < number - 1 else {})))
         fleets[-1]["metadata"]["labels"]["modelplane.ai/kv-offload-fleet"] = f"f{n}"
         children[f"children/modelplane-system/f{n}"] = [fleets[-1]]
     found = {"auto/modelplane-system": fleets, **children}
-    while len(asked) < 2 or asked[-1] != asked[-2]:
-        known = asked[-1] if asked else ()
-        out = call(
-            d.replica(),
-            desired={KEY: engine()},
-            required={name: found.get(name, []) for name in known},
-        )
-        asked.append(sorted(out.requirements))
-    assert len(asked) <= 5
+    calls, out = settled(found)
+    assert calls <= 5
     assert out.conditions["KVOffloadReady"] == ("True", "Wired")
 
 
