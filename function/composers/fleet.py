@@ -44,7 +44,7 @@ from function.edge.answer import (
     Requirement,
 )
 from function.edge.request import Call
-from function.kube import naming
+from function.kube import access, naming
 from function.kube.access import Json
 from function.problems import cut
 
@@ -56,8 +56,8 @@ PREFIX = fleet_rollout.PREFIX
 
 _DELETION = ("metadata", "deletionTimestamp")
 _CONFIG = ("status", "providerConfigRef", "name")
-_FOUND = ("metadata", "name"), ("metadata", "uid"), _DELETION, ("metadata", "labels"), _CONFIG
 _NAME = ("metadata", "name")
+_FOUND = _NAME, ("metadata", "uid"), _DELETION, ("metadata", "labels"), _CONFIG
 _OWNERS = ("metadata", "ownerReferences")
 _STAMPED_FOR = ("metadata", "annotations", names.ANNOTATION_CLUSTER)
 _CLUSTER = ("spec", "inferenceClusterRef", "name")
@@ -279,7 +279,8 @@ class _FleetComposer:
         there = children(self.call)
         stay = there.keys() & set(self.clusters)
         uid = self.call.composite_value("metadata", "uid")
-        own = [row for row in found if _controller(row[2] or []) in ("", uid)]
+        # An inline tier of the fleet's name is another's.
+        own = [row for row in found if access.controller(row[2]) in ("", uid)]
         self.strays = {
             str(name) for cluster, leaves, _, name in own if not (leaves or cluster in there)
         }
@@ -405,11 +406,6 @@ class _FleetComposer:
             seen = self.call.observed_value(key, "status", "conditions") or []
             row |= _first_problem(seen, room)
         return row
-
-
-def _controller(owners: list[Json]) -> str:
-    """Return the uid of what composes a tier: an inline tier of the fleet's name is another's."""
-    return next((str(each.get("uid")) for each in owners if each.get("controller")), "")
 
 
 def _cluster_key(name: str) -> str:

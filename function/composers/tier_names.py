@@ -16,12 +16,19 @@ _SAY_NOTHING = ("Responsive", "Ready", CONDITION_SERVING)
 _DELETION = ("metadata", "deletionTimestamp")
 
 
-def requirements(key: str, children_key: str, namespace: str, name: str) -> dict[str, Requirement]:
-    """Require both that the name may mean: the tier itself and a fleet's children."""
-    fleet = {names.LABEL_FLEET: name}
+def requirements(
+    key: str, children_key: str, namespace: str, name: str, provider_config: str = ""
+) -> dict[str, Requirement]:
+    """Require both that the name may mean: the tier itself and a fleet's children.
+
+    `provider_config`: the ClusterProviderConfig of the one child that is wanted, "" for all.
+    """
+    labels = {names.LABEL_FLEET: name}
+    if provider_config:
+        labels[names.LABEL_PROVIDER_CONFIG] = names.provider_config(provider_config)
     return {
         key: Requirement(*TIER, name=name, namespace=namespace),
-        children_key: Requirement(*TIER, labels=fleet, namespace=namespace),
+        children_key: Requirement(*TIER, labels=labels, namespace=namespace),
     }
 
 

@@ -7,7 +7,9 @@ look as if it had never run. Core's label leads to what is there, which is taken
 """
 
 from function import names
-from function.composers import conditions
+from function.composers.cluster import CONDITION_TIERS
+from function.composers.conditions import CONDITION_ACCEPTED
+from function.composers.consumer.composer import CONDITION
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import naming, objects
@@ -16,7 +18,7 @@ from function.workloads import kinds
 # Requirements of this module begin with this.
 _PREFIX = "unlisted/"
 # A composite without any of these has had no answer of this function yet.
-_ANSWERED = (conditions.CONDITION_ACCEPTED, "KVOffloadReady", "KVOffloadTiersReady")
+_ANSWERED = (CONDITION_ACCEPTED, CONDITION_TIERS, CONDITION)
 # What this function composes by itself, and what is looked up at most with the step's own kinds.
 _KINDS = (
     (names.API_VERSION, "KVOffloadTier"),
@@ -24,7 +26,6 @@ _KINDS = (
     (objects.API_VERSION, "Object"),
 )
 _MOST = 16
-_KIND = ("apiVersion", "kind")
 
 
 def requirements(call: Call) -> dict[str, Requirement]:
@@ -36,13 +37,8 @@ def requirements(call: Call) -> dict[str, Requirement]:
         return {}
     root = call.composite_value("metadata", "labels", naming.COMPOSITE_LABEL)
     labels = {naming.COMPOSITE_LABEL: str(root or call.composite_value("metadata", "name"))}
-    desired = {
-        (api_version, kind)
-        for key in call.desired_keys()
-        for api_version, kind in [[call.desired_value(key, each) for each in _KIND]]
-        if isinstance(api_version, str) and isinstance(kind, str)
-    }
-    engines_first = sorted(desired, key=lambda each: (not kinds.is_known(*each), each))
+    desired = {call.desired_own_kind(key) for key in call.desired_keys()}
+    engines_first = sorted(filter(all, desired), key=lambda it: (not kinds.is_known(*it), it))
     place = call.composite_value("metadata", "namespace") or None
     return {
         f"{_PREFIX}{api_version}/{kind}": Requirement(

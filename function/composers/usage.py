@@ -350,7 +350,7 @@ def is_left(usage: dict[str, Any]) -> bool:
     Its engine may run on, and is protected; nobody moves it.
     """
     owners = access.objects(usage, "metadata", "ownerReferences")
-    is_orphaned = bool(owners) and not any(each.get("controller") for each in owners)
+    is_orphaned = bool(owners) and not access.controller(owners)
     return is_orphaned or bool(access.text(usage, "metadata", "deletionTimestamp"))
 
 

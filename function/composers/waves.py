@@ -193,9 +193,9 @@ def _assign(members: Sequence[FleetCluster], waves: Sequence[Wave]) -> list[list
         room = needed(wave.clusters, len(matching))
         full = taken - free
         room -= sum(1 for m in matching if m.cluster in full)
-        first = [] if found else [m for m in members if m.cluster in broken and m not in matching]
+        here = {m.cluster for m in matching} | (set() if found else broken)
         mine = []
-        for member in sorted([*matching, *first], key=order):
+        for member in sorted((m for m in members if m.cluster in here), key=order):
             if member.cluster in taken or (room <= 0 and member.cluster not in free):
                 continue
             mine.append(member)

@@ -149,15 +149,10 @@ class Call:
         uid, home = (self.composite_value("metadata", field) for field in ("uid", "namespace"))
         rows = self.required_values(name, _OWNERS, _RESOURCE_NAME, _NAMESPACE) or []
         for position, (owners, key, namespace) in enumerate(rows):
-            owners = owners if isinstance(owners, list) else []
-            controllers = {
-                each.get("uid")
-                for each in owners
-                if isinstance(each, dict) and each.get("controller") is True
-            }
-            # A namespaced composite composes nothing elsewhere: whoever may write there forges it.
+            # Of a namespaced composite core composes all in its namespace; others write elsewhere.
             is_here = not home or namespace == home
-            if key and is_here and uid in controllers and not self.is_observed(key):
+            is_own = access.controller(owners) == uid
+            if key and is_here and is_own and not self.is_observed(key):
                 self._observe_required(key, name, position)
 
     def _observe_required(self, key: str, name: str, position: int) -> None:
@@ -278,12 +273,13 @@ class Call:
 
         "" where one is no text.
         """
-        api_version, kind = self._kind(key)
+        api_version, kind = self.desired_own_kind(key)
         if objects.is_object({"apiVersion": api_version, "kind": kind}):
-            return self._kind(key, *objects.MANIFEST)
+            return self.desired_own_kind(key, *objects.MANIFEST)
         return api_version, kind
 
-    def _kind(self, key: str, *path: str) -> tuple[str, str]:
+    def desired_own_kind(self, key: str, *path: str) -> tuple[str, str]:
+        """Return apiVersion and kind of a desired resource itself, or of what it has at a path."""
         found = (self.desired_value(key, *path, field) for field in _KIND)
         api_version, kind = (text if isinstance(text, str) else "" for text in found)
         return api_version, kind

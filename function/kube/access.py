@@ -110,6 +110,13 @@ def named(document: Any) -> tuple[str, str, str]:
     return kind, namespace, name
 
 
+def controller(owners: Any) -> str:
+    """Return the uid of the composite among `metadata.ownerReferences`, "" where there is none."""
+    rows = owners if isinstance(owners, list) else []
+    found = (each for each in rows if isinstance(each, dict) and each.get("controller") is True)
+    return next((str(each.get("uid")) for each in found), "")
+
+
 def mapping(document: Any, *path: str) -> Json:
     """Return the object at a path, {} for anything else."""
     found = at(document, *path)

@@ -65,12 +65,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (_CONSUMER + "decision.py", 'frozenset({"*", "Update"})', 'frozenset({"*"})'),
     # Who is looked up
-    (_CONSUMER + "lookup.py", "here if _serves_child(request, ref) else here |", "here |"),
-    (
-        _CONSUMER + "lookup.py",
-        "here if _serves_child(request, ref) else here |",
-        "here if True else here |",
-    ),
+    (_CONSUMER + "lookup.py", "    if _serves_child(request, ref):", "    if False:"),
+    (_CONSUMER + "lookup.py", "    if _serves_child(request, ref):", "    if True:"),
     (
         _CONSUMER + "lookup.py",
         "        children = everywhere\n    if children is None",
@@ -80,7 +76,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     # What a composite does not list any more
     (_UNLISTED, "if call.anything_observed:", "if False:"),
     (_UNLISTED, "str(root or call", "str(call"),
-    ("function/edge/request.py", "and uid in controllers and", "and"),
+    ("function/edge/request.py", "and is_own and", "and"),
     ("function/edge/request.py", "not home or namespace == home", "True"),
     ("function/fn.py", "            call.observe_required(name)\n", "            pass\n"),
     # Turns
@@ -379,8 +375,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "return is_rolled_out(seen)",
     ),
     # The files of pods that run on
-    (_CONSUMER + "companions.py", "if kept and not is_left():", "if False:"),
-    (_CONSUMER + "companions.py", "if kept and not is_left():", "if kept:"),
+    (_CONSUMER + "companions.py", "if kept and is_left():", "if True:"),
+    (_CONSUMER + "companions.py", "if kept and is_left():", "if False:"),
     (_CONSUMER + "companions.py", "if key not in taken]", "]"),
     (_CONSUMER + "companions.py", "namespace or remote)", "remote)"),
     (

@@ -72,11 +72,13 @@ def compose(
             now = objects.unwrap(made[where]) if where in made else None
             data = access.texts(now, "data")
             kept = _kept(access.texts(manifest, "data"), data)
-            own = {**seen, "metadata": {} if namespace else access.mapping(seen, "metadata")}
-            if kept and not is_left():
-                made[where] = _config_map(own, own_name, remote, data | kept)
-            elif where in made and not namespace:  # core moves nothing to another namespace
-                made[where] = _config_map(own, config_map_name, remote, data)
+            if kept and is_left():
+                kept = {}
+            if kept or (where in made and not namespace):
+                # Core moves nothing to another namespace.
+                own = {} if namespace else access.mapping(seen, "metadata")
+                files = data | kept
+                made[where] = _config_map({**seen, "metadata": own}, own_name, remote, files)
     for where in made:
         if where not in keys:
             keys[where] = _new_key(where, {*keys.values(), *others})
@@ -91,7 +93,7 @@ def config_maps(
     File names carry the digest of their text, so that engines with other settings do not collide
     and a pod never finds another text than the one it was started with.
     """
-    found: dict[Place, tuple[OffloadRequest, dict[str, str]]] = {}
+    found: dict[Place, tuple[Json, str, dict[str, str]]] = {}
     for request, record in wired:
         files = {
             naming.config_key(path): text
@@ -100,11 +102,12 @@ def config_maps(
         }
         if files:
             cluster = "" if request.is_bare else request.provider_config
-            where = place(namespace, request.resource, cluster, request.remote_namespace)
-            found.setdefault(where, (request, {}))[1].update(files)
+            remote = request.remote_namespace
+            where = place(namespace, request.resource, cluster, remote)
+            found.setdefault(where, (request.resource, remote, {}))[2].update(files)
     return {
-        where: _config_map(request.resource, config_map_name, request.remote_namespace, data)
-        for where, (request, data) in found.items()
+        where: _config_map(resource, config_map_name, remote, data)
+        for where, (resource, remote, data) in found.items()
     }
 
 

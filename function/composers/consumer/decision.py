@@ -161,8 +161,10 @@ class Decider:
     def _as_applied(self, outcome: Outcome) -> Outcome:
         """Say that a cluster does not have the wiring, where its provider could not write it."""
         request = outcome.request
-        why = "" if request.is_bare else self.call.refused_write(request.key)
-        policies = access.at(request.resource, "spec", "managementPolicies")
+        if request.is_bare:
+            return outcome
+        why = self.call.refused_write(request.key)
+        policies = request.resource["spec"].get("managementPolicies")
         if isinstance(policies, list) and not _WRITING & set(map(str, policies)):
             why = f"its spec.managementPolicies are {policies}"
         elif not why or self.call.is_applied(request.key):
@@ -213,7 +215,7 @@ class Decider:
     def _decide_named(self, request: OffloadRequest, ref: Ref) -> Outcome:
         found: lookup.Found | None = None
         try:
-            found = lookup.resolve(self.call, request, self.namespace, self.requirements)
+            found = lookup.resolve(self.call, ref, request, self.namespace, self.requirements)
             plan = lookup.plan(self.call, ref, found, self.backends, self.requirements)
             wired = self._wire(request, plan)
             if recorded.chose_unwired(request):

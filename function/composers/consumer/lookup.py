@@ -1,13 +1,13 @@
 """Find the tier that a consumer names, on the consumer's cluster.
 
-A name resolves to the tier of that name, or to the child of a fleet tier of that name; both are
-required at once. "Not yet resolved", "resolved and absent" and "present" stay three states.
+A name resolves to the tier of that name, or to the child of a fleet tier of that name; see
+`requirements` for what is looked up when. "Not yet resolved", "resolved and absent" and "present"
+stay three states.
 """
 
 from dataclasses import dataclass
 
 from function import names
-from function.api.base import present
 from function.backends.registry import Registry
 from function.composers import pinned, quarantine, tier_names, tier_plan
 from function.composers.admission import admits, is_judged
@@ -56,21 +56,27 @@ def requirements(ref: Ref, request: OffloadRequest) -> dict[str, Requirement]:
     That is a fleet's child on the workload's cluster, and for pods that no child serves yet the
     tier of that name. Each change of a fleet calls who requires it, and so does that of a child.
     """
-    here = _children(_here(ref, request), ref, request.provider_config)
-    return here if _serves_child(request, ref) else here | _by_name(ref)
+    named, place = f"tier/{ref}", (ref.namespace, ref.name, request.provider_config)
+    found = tier_names.requirements(named, _here(ref, request), *place)
+    if _serves_child(request, ref):
+        del found[named]
+    return found
 
 
 def resolve(
-    call: Call, request: OffloadRequest, namespace: str, requirements: dict[str, Requirement]
+    call: Call,
+    ref: Ref,
+    request: OffloadRequest,
+    namespace: str,
+    requirements: dict[str, Requirement],
 ) -> Found:
-    """Return the tier that a workload names, on its cluster, for a consumer in `namespace`.
+    """Return the tier `ref` that a workload names, on its cluster, for a consumer in `namespace`.
 
     Raise Refused where there is none. The one tier on that cluster is chosen before it is asked
     whether it admits the namespace: another tier's admission is no help. Where none is found there,
     all of the name are looked up (added to `requirements`): a child of an older release has no
     label of its cluster.
     """
-    ref = present(request.ref)
     named, here = call.required(f"tier/{ref}"), call.required(_here(ref, request))
     everywhere = call.required(f"children/{ref}")
     single = [t for t in named or () if access.mapping(t, "spec", "inferenceClusterRef")]
@@ -78,7 +84,9 @@ def resolve(
     first = (here or []) + ([] if is_served else single)
     if not any(_provider_config(t) == request.provider_config for t in first):
         if here is not None:
-            requirements |= _children(f"children/{ref}", ref) | _by_name(ref)
+            requirements |= tier_names.requirements(
+                f"tier/{ref}", f"children/{ref}", ref.namespace, ref.name
+            )
         children = everywhere
     if children is None or (named is None and not is_served):
         message = f"Waiting for Crossplane to look up KVOffloadTier {ref}."
@@ -107,7 +115,7 @@ def resolve(
         why = "the edit of spec.allowedNamespaces is not judged yet."
         raise Refused(Reason.TIER_NOT_READY, _unready(ref, why))
     unready = "" if tier_names.is_ready(tier) else _unready(ref, tier_names.unready(tier))
-    return Found(tier, access.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, ""), unready)
+    return Found(tier, _fleet(tier), unready)
 
 
 def wired_to(
@@ -119,9 +127,7 @@ def wired_to(
         for tier in call.required(key) or ():
             _, own, name = access.named(tier)
             if names.remote_name(own, name) in wired and admits(tier, namespace):
-                return Found(
-                    tier, access.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, "")
-                )
+                return Found(tier, _fleet(tier))
     return None
 
 
@@ -191,16 +197,8 @@ def _named(provider_config: str) -> str:
     return f"{kind or 'ClusterProviderConfig'} {name or '(none: the control plane itself)'}"
 
 
-def _by_name(ref: Ref) -> dict[str, Requirement]:
-    return {f"tier/{ref}": Requirement(*tier_names.TIER, name=ref.name, namespace=ref.namespace)}
-
-
-def _children(key: str, ref: Ref, provider_config: str = "") -> dict[str, Requirement]:
-    """Require a fleet's children under a key: all, or the one on a cluster."""
-    labels = {names.LABEL_FLEET: ref.name}
-    if provider_config:
-        labels[names.LABEL_PROVIDER_CONFIG] = names.provider_config(provider_config)
-    return {key: Requirement(*tier_names.TIER, labels=labels, namespace=ref.namespace)}
+def _fleet(tier: Json) -> str:
+    return access.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, "")
 
 
 def _here(ref: Ref, request: OffloadRequest) -> str:

@@ -35,7 +35,7 @@ def progress_of_pods(call: Call, request: OffloadRequest) -> Progress:
 
 
 def is_up(call: Call, key: str) -> bool:
-    """Return whether the pods of an observed workload all have its template; one is up else."""
+    """Return whether the pods of a workload all have its template; one that is not observed is."""
     if not call.is_observed(key):
         return True
     identity = {name: call.observed_value(key, name) for name in ("apiVersion", "kind")}

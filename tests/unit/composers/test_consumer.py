@@ -1,6 +1,5 @@
 """Decisions about one consumer's workload: the decision table, row by row."""
 
-import copy
 import json
 from copy import deepcopy
 from typing import Any
@@ -1156,7 +1155,7 @@ def test_wired_is_said_of_what_the_cluster_has(name: str) -> None:
     assert (got.ttl == 10) == (want != "Wired")
     # Neither the same error of a write that changes nothing is a lack of wiring, nor another form
     # of a value, nor what others have set.
-    stored = copy.deepcopy(wired_there)
+    stored = deepcopy(wired_there)
     stored["spec"] |= {"replicas": 7}
     stored["spec"]["template"]["metadata"] |= {"creationTimestamp": None}
     for there in (wired_there, stored):
