@@ -315,7 +315,7 @@ class FleetRollout:
             return FleetCluster(cluster, labels, refused=bool(self.conflict(cluster)))
         updated = self._is_target(cluster, found.spec)
         ready = tier_names.is_ready(child) and _serves(child)
-        reason, judged = unfinished(child), is_judged(child)
+        reason, judged = unfinished(child), tier_names.is_judged(child)
         failed = judged and reason not in _PASSING
         lost = reason in _UNSEEN
         return FleetCluster(
@@ -355,21 +355,6 @@ class FleetRollout:
         wanted = self.strategy.min_ready_seconds
         passed = not wanted or self.call.has_passed(_since(child) + wanted)
         return passed and not moves_engines(child)
-
-
-def is_judged(child: Json) -> bool:
-    """Return whether a child's status and conditions are of its present spec.
-
-    Core writes the fields of a status before its conditions, and each write calls the fleet: its
-    own condition tells when both are of one generation. A spec that the child refuses leaves the
-    fields as they were.
-    """
-    generation = access.mapping(child, "metadata").get("generation")
-    seen = access.mapping(child, "status").get("observedGeneration")
-    of_conditions = access.condition(child, "Synced").get("observedGeneration")
-    return generation is None or (
-        of_conditions in (None, generation) and (seen == generation or tier_names.is_refused(child))
-    )
 
 
 def moves_engines(child: Json) -> bool:

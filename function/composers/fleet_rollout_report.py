@@ -83,7 +83,7 @@ def _why(rollout: FleetRollout, cluster: str) -> str:
         return "no child yet"
     if cluster in rollout.decision.turns:
         return "takes it now"
-    if not fleet_rollout.is_judged(child):
+    if not tier_names.is_judged(child):
         return "not judged yet"
     if reason := fleet_rollout.unfinished(child):
         return reason

@@ -37,6 +37,21 @@ def is_refused(tier: Mapping[str, Any]) -> bool:
     return access.condition(tier, CONDITION_ACCEPTED).get("status") == FALSE
 
 
+def is_judged(tier: Mapping[str, Any]) -> bool:
+    """Return whether a tier's status and conditions are of its present spec.
+
+    Core writes the fields of a status before its conditions, and each write calls who reads them:
+    its own condition tells when both are of one generation. A spec that the tier refuses leaves the
+    fields as they were.
+    """
+    generation = access.mapping(tier, "metadata").get("generation")
+    seen = access.mapping(tier, "status").get("observedGeneration")
+    of_conditions = access.condition(tier, "Synced").get("observedGeneration")
+    return generation is None or (
+        of_conditions in (None, generation) and (seen == generation or is_refused(tier))
+    )
+
+
 def is_ready(tier: Mapping[str, Any]) -> bool:
     """Return whether a tier is ready by its present spec and is not being deleted."""
     return not access.text(tier, *_DELETION) and _is_ready(

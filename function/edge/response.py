@@ -14,7 +14,7 @@ from function.problems import cut
 from function.redact import redacted
 
 # Characters of one message: the limit of metav1.Condition. What it quotes can be anyone's.
-_LONGEST = 32768
+LONGEST = 32768
 _STATUS = {TRUE: fnv1.STATUS_CONDITION_TRUE, FALSE: fnv1.STATUS_CONDITION_FALSE}
 _READY = {None: fnv1.READY_UNSPECIFIED, True: fnv1.READY_TRUE, False: fnv1.READY_FALSE}
 
@@ -78,7 +78,7 @@ def _said(message: str) -> str:
     What is no Unicode character (half of a pair, which JSON can spell) becomes a question mark.
     """
     text = message.encode(errors="replace").decode()
-    return cut(redacted(cut(text, _LONGEST)), _LONGEST)
+    return cut(redacted(cut(text, LONGEST)), LONGEST)
 
 
 def _condition(condition: Condition) -> fnv1.Condition:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from function.kube import quantity
+
 # A document, or an object in one.
 Json = dict[str, Any]
 
@@ -85,15 +87,21 @@ def at(document: Any, *path: str) -> Any:
     return document
 
 
-def holds(whole: Any, part: Any) -> bool:
-    """Return whether a document has all of another one: objects by key, lists item by item."""
+def holds(whole: Any, part: Any, *, is_quantity: bool = False) -> bool:
+    """Return whether an API server's document has all that was written: lists item by item.
+
+    It leaves out what is empty, gives null a default, and writes 1024Mi as 1Gi.
+    """
+    if part is None or whole is None:
+        return not part
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(
-            key in whole and holds(whole[key], value) for key, value in part.items()
+            holds(whole.get(key), value, is_quantity=is_quantity or key in quantity.FIELDS)
+            for key, value in part.items()
         )
     if isinstance(part, list):
         return isinstance(whole, list) and len(whole) == len(part) and all(map(holds, whole, part))
-    return bool(whole == part)
+    return bool(whole == part) or (is_quantity and quantity.is_same(whole, part))
 
 
 def text(document: Any, *path: str) -> str:

@@ -15,6 +15,8 @@ _SCALE: dict[str, Decimal] = {
     **{suffix: Decimal(1024) ** power for power, suffix in enumerate(_BINARY, start=1)},
     **{suffix: Decimal(10) ** power for suffix, power in _DECIMAL.items()},
 }
+# The fields of a pod whose values are quantities: the API server writes them its own way.
+FIELDS = frozenset({"requests", "limits", "sizeLimit"})
 _QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|([eE][+-]?[0-9]{1,3}))?"
 )
@@ -32,6 +34,14 @@ def parse(text: object) -> Decimal:
         raise ValueError(f"{text!r} is not a Kubernetes quantity, such as 512Mi or 2")
     number, suffix, exponent = match.groups()
     return Decimal(number + exponent) if exponent else Decimal(number) * _SCALE[suffix or ""]
+
+
+def is_same(one: object, other: object) -> bool:
+    """Return whether two values are equal as quantities; what is none equals only itself."""
+    try:
+        return parse(one) == parse(other)
+    except ValueError:
+        return one == other
 
 
 def format_bytes(size: int) -> str:

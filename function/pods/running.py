@@ -34,8 +34,6 @@ _WHOLE = frozenset(
     {"env", "volumes", "volumeMounts", "ports", "resourceClaims", "claims"}
     | {"nodeSelectorTerms", "matchExpressions"}
 )
-# The API server writes quantities its own way: 1024Mi as 1Gi.
-_QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
 
 
 def has(request: OffloadRequest, manifest: Json, running: Json) -> bool:
@@ -98,13 +96,15 @@ def _has(before: Any, after: Any, there: Any, key: str = "", is_quantity: bool =
             return not after and there is None
         return all(
             name == _IMAGE
-            or _has(old.get(name), value, there.get(name), name, is_quantity or name in _QUANTITIES)
+            or _has(
+                old.get(name), value, there.get(name), name, is_quantity or name in quantity.FIELDS
+            )
             for name, value in after.items()
         )
     if isinstance(after, list) and all(isinstance(item, Mapping) for item in after):
         return _has_items(key, before, after, there)
     # The API server leaves out what is empty.
-    return (not after and there is None) or (is_quantity and _amount(after) == _amount(there))
+    return (not after and there is None) or (is_quantity and quantity.is_same(after, there))
 
 
 def _pairs(before: Any, after: list[Any]) -> Iterator[tuple[Any, Any]]:
@@ -134,10 +134,3 @@ def _has_items(key: str, before: Any, after: list[Any], there: Any) -> bool:
 
 def _identity(item: Mapping[str, Any]) -> str:
     return "/".join(str(item.get(part)) for part in ("name", "mountPath", "containerPort"))
-
-
-def _amount(value: Any) -> object:
-    try:
-        return quantity.parse(value)
-    except ValueError:
-        return value if value is None else (value,)

@@ -5,8 +5,15 @@ from typing import Any
 
 from function.kube import access
 
-# Kinds that count their updated and ready replicas. A count of zero is left out of a status.
-_COUNTING = ("Deployment", "StatefulSet", "LeaderWorkerSet")
+# Kinds that count what is updated, ready and there. A count of zero is left out of a status.
+# A LeaderWorkerSet before 0.9 does not say of which generation its counts are.
+_COUNTS = {
+    **dict.fromkeys(
+        ("Deployment", "StatefulSet", "LeaderWorkerSet"),
+        ("updatedReplicas", "readyReplicas", "replicas"),
+    ),
+    "DaemonSet": ("updatedNumberScheduled", "numberReady", "currentNumberScheduled"),
+}
 
 
 def is_rolled_out(workload: Mapping[str, Any]) -> bool:
@@ -16,17 +23,18 @@ def is_rolled_out(workload: Mapping[str, Any]) -> bool:
 
     True for kinds that do not count them: callers rely on their Ready condition.
     """
-    if access.text(workload, "kind") not in _COUNTING:
+    counts = _COUNTS.get(access.text(workload, "kind"))
+    if counts is None:
         return True
     status = access.mapping(workload, "status")
     generation = access.mapping(workload, "metadata").get("generation")
     seen = status.get("observedGeneration", generation)
     if _number(seen) < _number(generation):
         return False
-    wanted = _number(access.mapping(workload, "spec").get("replicas", 1))
-    updated, ready, there = (
-        _number(status.get(field)) for field in ("updatedReplicas", "readyReplicas", "replicas")
-    )
+    # A DaemonSet has as many as there are nodes for it.
+    replicas = access.mapping(workload, "spec").get("replicas", 1)
+    wanted = _number(status.get("desiredNumberScheduled", replicas))
+    updated, ready, there = (_number(status.get(field)) for field in counts)
     return updated >= wanted and ready >= wanted and there <= updated
 
 

@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1318, "files": 704, "rooms": 346, "objects": 139, "classes": 73},
-    "new tier": {"calls": 1563, "files": 759, "rooms": 380, "objects": 166, "classes": 78},
+    "known tier": {"calls": 1328, "files": 707, "rooms": 349, "objects": 139, "classes": 73},
+    "new tier": {"calls": 1573, "files": 762, "rooms": 383, "objects": 166, "classes": 78},
 }
 
 

@@ -371,8 +371,13 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _CONSUMER + "turns.py",
-        "return call.is_applied(key) and is_rolled_out(seen)",
-        "return is_rolled_out(seen)",
+        "return bool(seen) and call.is_applied(key) and",
+        "return bool(seen) and",
+    ),
+    (
+        _CONSUMER + "turns.py",
+        "return bool(seen) and call.is_applied(key) and",
+        "return call.is_applied(key) and",
     ),
     # The files of pods that run on
     (_CONSUMER + "companions.py", "if kept and is_left():", "if True:"),

@@ -53,7 +53,7 @@ from function.pods.ignored_annotations import (
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
 from function.pods.siblings import SiblingResources
-from function.problems import Refused
+from function.problems import Refused, cut
 from function.reasons import Reason
 from function.workloads import kinds
 
@@ -390,7 +390,10 @@ class _ConsumerComposer:
         # Every reconcile begins before core has looked a tier up.
         self.answer.refusals = [o.reason for o in off if o.reason is not Reason.TIER_UNRESOLVED]
         lines = [f"{o.request.key}: {o.message}" for o in self.outcomes]
-        text = " ".join([*lines, *self._half_asked(), *self.ignored_annotations])
+        notes = [*self.ignored_annotations, *self._half_asked()]
+        text = " ".join([*lines, *notes])
+        if len(text) > response.LONGEST:  # it is cut, and each note is news to `warn`
+            text = " ".join([*notes, *lines])
         if not off:
             condition = Condition(CONDITION, TRUE, Reason.WIRED, text)
         else:
@@ -457,8 +460,11 @@ class _ConsumerComposer:
     def warn(self) -> None:
         """Emit an event for each ignored annotation once: when the condition first names it."""
         said = str(self.call.composite_condition(CONDITION).get("message"))
+        now = " ".join(cut(c.message, response.LONGEST) for c in self.answer.conditions)
         self.answer.warnings = [
-            ignored for ignored in self.ignored_annotations if ignored not in said
+            ignored
+            for ignored in self.ignored_annotations
+            if ignored in now and ignored not in said
         ]
 
     def say_nothing_is_wired(self) -> None:

@@ -29,7 +29,7 @@ from function.api.input import Input
 from function.api.tier import WiringUpdate
 from function.backends.registry import Registry
 from function.command.budget import CallSpent
-from function.composers import auto, usage
+from function.composers import auto, tier_names, usage
 from function.composers.consumer import lookup, recorded, turns, work
 from function.composers.rollout import Progress
 from function.composers.tier_plan import TierPlan
@@ -228,6 +228,9 @@ class Decider:
             outcome = self._wait_for_tier(request, wired, found, plan.tier.spec.wiring)
         elif recorded.has_recorded_template(request) and recorded.is_record_of(request, found):
             outcome = self._keep_recorded_wiring(request, wired, found, plan.tier.spec.wiring)
+        elif request.policy is Policy.REQUIRED and not tier_names.is_judged(found.document):
+            why = f"KVOffloadTier {ref} is not ready: the edit of its spec is not composed yet."
+            outcome = self.fall_back(request, Refused(Reason.TIER_NOT_READY, why), found)
         else:
             outcome = self._wire_new_template(request, wired, found, plan.tier.spec.wiring)
         return replace(outcome, plan=plan, engines=wired.engines)

@@ -41,8 +41,9 @@ def is_up(call: Call, key: str) -> bool:
     identity = {name: call.observed_value(key, name) for name in ("apiVersion", "kind")}
     if not objects.is_object(identity):
         return is_rolled_out(call.observed(key) or {})
-    seen = call.observed_value(key, *objects.STATUS_MANIFEST) or {}
-    return call.is_applied(key) and is_rolled_out(seen)
+    # A provider creates a workload before it says so, and its write of that can fail.
+    seen = call.observed_value(key, *objects.STATUS_MANIFEST)
+    return bool(seen) and call.is_applied(key) and is_rolled_out(seen)
 
 
 def unfinished(call: Call, request: OffloadRequest) -> Progress | None:

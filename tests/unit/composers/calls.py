@@ -140,5 +140,17 @@ def observe(outcome: Outcome, *, ready: bool = True) -> dict[str, Document]:
 def observed(key: str, document: Document, ready: bool = True) -> Document:
     """A composed resource as it is observed when it was applied (and became ready)."""
     metadata = {**document.get("metadata", {}), "name": f"composed-{key}", "uid": f"uid-{key}"}
-    status = {"status": {"conditions": [READY]}} if ready else {}
-    return {**document, "metadata": metadata, **status}
+    if not ready:
+        return {**document, "metadata": metadata}
+    status: Document = {"conditions": [READY]}
+    if document["kind"] == "Object":
+        status["atProvider"] = {"manifest": _running(document["spec"]["forProvider"]["manifest"])}
+    return {**document, "metadata": metadata, "status": status}
+
+
+def _running(manifest: Document) -> Document:
+    """A manifest as its cluster has it once all of its pods are up."""
+    if manifest["kind"] not in ("Deployment", "StatefulSet", "LeaderWorkerSet"):
+        return manifest
+    counts = ("replicas", "updatedReplicas", "readyReplicas")
+    return {**manifest, "status": dict.fromkeys(counts, manifest["spec"].get("replicas", 1))}

@@ -1049,6 +1049,26 @@ def test_ignored_request_is_reported(name: str) -> None:
     assert again.warnings == [], "an event on transitions only"
 
 
+@pytest.mark.parametrize("misspelled", [1, 300])
+def test_ignored_request_of_one_of_many_engines_is_one_event(misspelled: int) -> None:
+    """A condition takes 32,768 characters: what it leaves out would be news at each call."""
+    wrong = {TIER: "chat", "modelplane.ai/kv-offload-polcy": "Off"}
+    desired = {
+        f"engine-{i:03}": d.engine(wrong if i >= 300 - misspelled else {TIER: "chat"})
+        for i in range(300)
+    }
+    required = d.requirements(d.ready_tier())
+    first = call(d.replica(), desired=desired, required=required)
+    text = first.messages["KVOffloadReady"]
+    assert len(text) == 32768
+    assert 0 < len(first.warnings) <= misspelled
+    assert all(warning in text for warning in first.warnings)
+    said = {"type": "KVOffloadReady", "status": "True", "message": text}
+    composite = {**d.replica(), "status": {"conditions": [said]}}
+    again = call(composite, desired=desired, observed=observe(first), required=required)
+    assert again.warnings == []
+
+
 def test_unreadable_workload_is_refused_without_ignored_request() -> None:
     head = {"template": d.engine()["spec"]["forProvider"]["manifest"]["spec"]["template"]}
     manifest = {
@@ -1214,11 +1234,32 @@ def test_pods_of_one_namespace_have_one_config_map_whoever_composes_it() -> None
     assert alone.desired[FILES] == both.desired[FILES], "core moves nothing"
 
 
+@pytest.mark.parametrize("policy", ["Required", "Optional"])
+def test_a_new_engine_waits_for_an_edit_of_its_tier_where_it_must_offload(policy: str) -> None:
+    """A paused tier says Ready of the agents and the backend before."""
+    tier = d.ready_tier()
+    tier["metadata"]["generation"] = 2
+    tier["status"]["observedGeneration"] = 1
+    desired = {KEY: d.engine({TIER: "chat", POLICY: policy})}
+    got = call(d.replica(), desired=desired, required=d.requirements(tier))
+    waits = policy == "Required"
+    want = ("False", "TierNotReady") if waits else ("True", "Wired")
+    assert got.conditions["KVOffloadReady"] == want
+    assert (KEY in got.desired) != waits
+    runs = observe(call(d.replica(), desired=desired, required=d.requirements(d.ready_tier())))
+    again = call(d.replica(), desired=desired, observed=runs, required=d.requirements(tier))
+    assert again.conditions["KVOffloadReady"] == ("True", "Wired"), "who runs does not flap"
+    tier["status"]["observedGeneration"] = 2
+    got = call(d.replica(), desired=desired, required=d.requirements(tier))
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+
+
 # What the cluster reports of the pods -> whether files of the wiring before are kept
 ROLLS = {
     "the new one is not applied": ({"Synced": 1}, {}, True),
     "old pods are there": ({}, {"updatedReplicas": 1, "replicas": 2}, True),
     "it has not looked": ({}, {"observedGeneration": 1}, True),
+    "its write of what it wrote failed": ({}, None, True),
     "all are new": ({}, {}, False),
 }
 
@@ -1237,8 +1278,8 @@ def test_files_of_the_wiring_before_stay_until_no_pod_has_it(name: str) -> None:
     manifest = {**seen[KEY]["spec"]["forProvider"]["manifest"]}
     counts = {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}
     manifest["metadata"] = {**manifest["metadata"], "generation": 2}
-    manifest["status"] = {**counts, **status}
-    seen[KEY]["status"]["atProvider"] = {"manifest": manifest}
+    manifest["status"] = {**counts, **(status or {})}
+    seen[KEY]["status"]["atProvider"] = {} if status is None else {"manifest": manifest}
     seen[KEY]["metadata"]["generation"] = 2
     synced = {"type": "Synced", "status": "True", "observedGeneration": conditions.get("Synced", 2)}
     seen[KEY]["status"]["conditions"] = [*seen[KEY]["status"]["conditions"], synced]

@@ -188,7 +188,7 @@ def test_every_name_under_which_it_serves_counts() -> None:
 def test_engines_move_in_turns() -> None:
     """The turn for an edit before is none for a quarantine: the generation is the same."""
     tier = d.ready_tier(**SPEC)
-    tier["metadata"]["generation"] = 1
+    tier["metadata"]["generation"] = tier["status"]["observedGeneration"] = 1
     first = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(tier))
     after = deepcopy(tier)
     after["status"]["quarantine"] = [row(d.MODEL, 1)]

@@ -51,9 +51,8 @@ def seen(written: str | None, *, ready: int | None = 1, **spec: Any) -> dict[str
     if written is not None:
         manifest = {"data": {"state": written}}
         found["configmap-serving"]["status"]["atProvider"] = {"manifest": manifest}
-    if ready is not None:
-        manifest = {"status": {"readyReplicas": ready}}
-        found["deployment-observer"]["status"]["atProvider"] = {"manifest": manifest}
+    manifest = {} if ready is None else {"status": {"readyReplicas": ready}}
+    found["deployment-observer"]["status"]["atProvider"] = {"manifest": manifest}
     return found
 
 

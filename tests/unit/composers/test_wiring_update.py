@@ -246,12 +246,32 @@ def test_consumer_moves_until_the_provider_has_applied_its_new_wiring(tried: str
     assert world.whose_turn() == ["ModelReplica/team-a/a"]
 
 
-def test_consumer_stays_current_while_its_cluster_is_cut_off() -> None:
+# Field -> (as the team writes it, as the API server has it, whether these are the same)
+AS_THERE: dict[str, tuple[str, Any, Any, bool]] = {
+    "as it was written": ("memory", "1Gi", "1Gi", True),
+    "in another unit": ("memory", "1024Mi", "1Gi", True),
+    "a number": ("cpu", 2, "2", True),
+    "null": ("cpu", None, "2", True),
+    "another one": ("memory", "1Gi", "2Gi", False),
+}
+
+
+@pytest.mark.parametrize("name", AS_THERE)
+def test_consumer_stays_current_while_its_cluster_is_cut_off(name: str) -> None:
     """What the provider saw last has all that it should write."""
+    field, written, there, same = AS_THERE[name]
     world = settled(update="Rolling")
     synced = {"type": "Synced", "status": "False", "observedGeneration": 1}
-    world.observed["a"][KEY]["status"]["conditions"].append(synced)
-    assert said(world.consume("a")) == "Current"
+    seen = world.observed["a"][KEY]
+    seen["status"]["conditions"].append(synced)
+    for manifest, value in (
+        (seen["spec"]["forProvider"]["manifest"], written),
+        (seen["status"]["atProvider"]["manifest"], there),
+    ):
+        manifest["spec"] = deepcopy(manifest["spec"])
+        engine = manifest["spec"]["template"]["spec"]["containers"][0]
+        engine["resources"] = {"requests": {field: value}}
+    assert (said(world.consume("a")) == "Current") == same
 
 
 @pytest.mark.parametrize("down", ["decode", "prefill"])
@@ -428,6 +448,11 @@ def deployment(**status: int) -> Document:
     return {"kind": "Deployment", "spec": {"replicas": 2}, "status": status}
 
 
+def daemons(**status: int) -> Document:
+    counts = {"desiredNumberScheduled": 2, "currentNumberScheduled": 2}
+    return {"kind": "DaemonSet", "status": {**counts, **status}}
+
+
 ROLLED: dict[str, tuple[Document, bool]] = {
     "nothing is known": ({}, True),
     "a kind that counts nothing": ({"kind": "RayService"}, True),
@@ -445,6 +470,9 @@ ROLLED: dict[str, tuple[Document, bool]] = {
         | {"metadata": {"generation": 2}},
         False,
     ),
+    "a pod on each node": (daemons(updatedNumberScheduled=2, numberReady=2), True),
+    "an old pod on a node": (daemons(updatedNumberScheduled=1, numberReady=2), False),
+    "no node": ({"kind": "DaemonSet", "status": {"desiredNumberScheduled": 0}}, True),
     "nonsense": ({"kind": "Deployment", "spec": {"replicas": "x"}, "status": []}, True),
 }
 
