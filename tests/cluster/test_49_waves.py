@@ -1,10 +1,10 @@
 """An edit of a fleet tier on six clusters: one first, then two at once; what fails halts it.
 
-The six InferenceClusters are three on each of the rig's two API servers: children are told apart
-there by their names. Images are not pulled: pods of one whose tag says `broken` stay Pending.
+Six workload clusters, each of an API server, a scheduler and three nodes with GPUs of its own.
+`plan` is asked before each edit. Images are not pulled: pods of one whose tag says `broken` stay
+Pending.
 """
 
-import base64
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -14,20 +14,32 @@ import pytest
 
 from function.names import remote_name
 from kv_offload.render import plan
-from kv_offload.render.effects import Verb
-from tests.cluster.documents import AGENTS_NAMESPACE, API, FIRST, SECOND, deployment, tier
+from kv_offload.render.effects import Effect, Verb
+from tests.cluster.documents import AGENTS_NAMESPACE, API, FIRST, SECOND, USAGE, deployment, tier
 from tests.cluster.expect import Fleet
 from tests.cluster.groups import Summary
 from tests.cluster.rig import functions
-from tests.cluster.rig.fleet import SYSTEM, inference_cluster
+from tests.cluster.rig.fleet import SYSTEM, add_nodes, inference_cluster
 from tests.cluster.rig.kube import Manifest, Refused, condition, is_true
 
 NAMES = [f"wave-{letter}" for letter in "abcdef"]
-ON = {name: (FIRST, SECOND)[number // 3] for number, name in enumerate(NAMES)}
+# Two of them are the rig's; the others run for this group.
+MORE = NAMES[2:]
+ON = dict(zip(NAMES, (FIRST, SECOND, *MORE), strict=True))
+LOST = NAMES[2]
 AT_ONCE = 2  # a quarter of six, rounded up
 LIMIT = 60
 # What a replaced composite lacks: the list of what it composes.
 UNLISTED: Manifest = {"crossplane": {"resourceRefs": None}}
+
+
+# What `plan` says of an edit that all of them take.
+IN_WAVES = [
+    "wave 1 of 2: wave-a",
+    "wave 2 of 2: wave-b, wave-c",
+    "wave 2 of 2: wave-d, wave-e",
+    "wave 2 of 2: wave-f",
+]
 
 
 def waves(tag: str, **spec: Any) -> Manifest:
@@ -102,6 +114,16 @@ class Watched:
         self.most = max(self.most, len(at_work))
         return carrying - at_work
 
+    def foretold(self, now: Manifest, new: Manifest) -> list[Effect]:
+        """What `plan` says, before it is applied, of an edit of the fleet as it is."""
+        given = [self.world.get(each) for each in clusters(self.world)[1::2]]
+        usages = self.world.api.list(USAGE, "Usage")
+        return plan.plan(now, new, [*given, *self.children().values(), *usages], "tier.yaml")
+
+    def order_foretold(self, now: Manifest, new: Manifest) -> list[str]:
+        """Which waves `plan` says that an edit takes."""
+        return [e.what for e in self.foretold(now, new) if e.verb is Verb.WAVE]
+
     def until(self, probe: Callable[[], bool], what: str, limit: float = LIMIT) -> None:
         self.world.rig.until(probe, what, limit, explain=lambda: self.world.explain(waves("")))
 
@@ -115,18 +137,21 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def fleet(world: Fleet) -> Iterator[None]:
-    documents = clusters(world)
-    with world.applied(*documents):
-        for document in documents[1::2]:
-            world.until_ready(document)
-        with world.applied(waves("one")):
-            watched = Watched(world)
-            all_there = lambda: all(watched.through(name, "one") for name in NAMES)  # noqa: E731
-            watched.until(lambda: watched.carriers("one") == set(NAMES), "six children")
-            watched.until(all_there, "they all work")
-            world.until_condition(waves("one"), "RolledOut", ("True", "Done"))
-            yield
-        world.until_released(*NAMES)
+    with world.rig.more_workloads(*MORE):
+        for name in MORE:
+            add_nodes(world.rig, name)
+        documents = clusters(world)
+        with world.applied(*documents):
+            for document in documents[1::2]:
+                world.until_ready(document)
+            with world.applied(waves("one")):
+                watched = Watched(world)
+                there = lambda: all(watched.through(name, "one") for name in NAMES)  # noqa: E731
+                watched.until(lambda: watched.carriers("one") == set(NAMES), "six children")
+                watched.until(there, "they all work")
+                world.until_condition(waves("one"), "RolledOut", ("True", "Done"))
+                yield
+            world.until_released(*NAMES)
 
 
 @pytest.fixture
@@ -137,20 +162,14 @@ def watched(world: Fleet, fleet: None) -> Watched:
 def test_edit_reaches_one_cluster_then_two_at_once(
     world: Fleet, watched: Watched, summary: Summary
 ):
-    given = [*clusters(world), *watched.ready_children()]
-    said = plan.plan(waves("one"), waves("two"), given, "tier.yaml")
+    watched.ready_children()
+    assert watched.order_foretold(waves("one"), waves("two")) == IN_WAVES
     began = time.monotonic()
     world.api.apply(waves("two"))
     watched.until_everywhere("two")
     summary.note(f"an edit is on six clusters after {time.monotonic() - began:.1f} s")
     assert watched.order[0] == NAMES[0] and sorted(watched.order) == NAMES
     assert watched.most <= AT_ONCE
-    assert [effect.what for effect in said if effect.verb is Verb.WAVE] == [
-        "wave 1 of 2: wave-a",
-        "wave 2 of 2: wave-b, wave-c",
-        "wave 2 of 2: wave-d, wave-e",
-        "wave 2 of 2: wave-f",
-    ]
 
 
 def generations(watched: Watched) -> dict[str, int]:
@@ -162,6 +181,7 @@ def test_broken_image_halts_at_one_cluster_and_its_rollback_touches_no_other(
 ):
     before = generations(watched)
     first = NAMES[0]
+    assert watched.order_foretold(waves("two"), waves("broken")) == IN_WAVES
     world.api.apply(waves("broken"))
     watched.until(lambda: watched.rollout().get("waiting") == [first], "it waits for one")
     world.until_condition(waves("broken"), "RolledOut", ("False", "Progressing"))
@@ -181,6 +201,7 @@ def test_broken_image_halts_at_one_cluster_and_its_rollback_touches_no_other(
     world.rig.until(halted, "it is halted", LIMIT, every=2, explain=lambda: world.explain(child))
     assert first in world.message(waves("broken"), "RolledOut")
     assert watched.carriers("broken") == {first}
+    assert watched.order_foretold(waves("broken"), waves("two")) == [f"wave 2 of 2: {first}"]
     world.api.apply(waves("two"))
     watched.until_everywhere("two")
     after = generations(watched)
@@ -190,15 +211,18 @@ def test_broken_image_halts_at_one_cluster_and_its_rollback_touches_no_other(
 def test_newer_edit_in_the_middle_begins_with_one_cluster(world: Fleet, watched: Watched):
     world.api.apply(waves("three"))
     watched.until(lambda: len(watched.look("three")) == 1, "one works with it")
+    said = watched.order_foretold(waves("three"), waves("four"))
     world.api.apply(waves("four"))
     later = Watched(world)
     later.until_everywhere("four")
     assert later.most <= AT_ONCE
     assert watched.carriers("three") == set()
+    assert said[0] == f"wave 1 of 2: {later.order[0]}"
 
 
 def test_function_that_dies_in_the_middle_goes_on(world: Fleet, watched: Watched):
     function = world.rig.parts.parts[functions.OURS]
+    assert watched.order_foretold(waves("four"), waves("five")) == IN_WAVES
     world.api.apply(waves("five"))
     for enough in (1, 3):
         watched.until(lambda e=enough: len(watched.look("five")) >= e, f"{enough} work with it")
@@ -210,22 +234,19 @@ def test_function_that_dies_in_the_middle_goes_on(world: Fleet, watched: Watched
 
 def test_cluster_lost_in_the_middle_halts_until_it_is_back(world: Fleet, watched: Watched):
     """Nobody has noticed yet that it is lost when its turn comes."""
-    secret = clusters(world)[2]
-    kubeconfig = base64.b64decode(secret["data"]["kubeconfig"]).decode()
-    away = re.sub(r"localhost:\d+", "localhost:1", kubeconfig)
-    assert away != kubeconfig
-    lost = {**secret, "data": {"kubeconfig": base64.b64encode(away.encode()).decode()}}
-    world.api.apply(lost)
+    assert watched.order_foretold(waves("five"), waves("six")) == IN_WAVES
+    server = world.rig.parts.parts[f"apiserver-{ON[LOST]}"]
+    server.stop()
     try:
         world.api.apply(waves("six"))
         world.until_condition(waves("six"), "RolledOut", ("False", "Halted"), limit=LIMIT)
-        assert watched.rollout()["waiting"] == ["wave-b"]
+        assert watched.rollout()["waiting"] == [LOST]
         carriers = watched.carriers("six")
-        assert {"wave-a", "wave-b", "wave-c"} <= carriers < set(NAMES)
+        assert {*NAMES[:2], LOST} <= carriers < set(NAMES)
         time.sleep(5)
         assert watched.carriers("six") == carriers
     finally:
-        world.api.apply(secret)
+        server.restart()
     watched.until(lambda: watched.look("six") == set(NAMES), "six is everywhere", 120)
     world.until_condition(waves("six"), "RolledOut", ("True", "Done"))
 
@@ -249,6 +270,7 @@ def test_override_changes_the_clusters_that_it_names(world: Fleet, watched: Watc
     smaller = waves("six", clusterOverrides=[row])
     cluster = {"apiVersion": API, "kind": "InferenceCluster", "metadata": {"name": "wave-c"}}
     world.api.patch(cluster, {"metadata": {"labels": {"memory": "small"}}})
+    said = watched.order_foretold(waves("six"), smaller)
     world.api.apply(smaller)
 
     def small() -> bool:
@@ -263,6 +285,7 @@ def test_override_changes_the_clusters_that_it_names(world: Fleet, watched: Watc
         name: it["spec"]["lmcache"]["l1"]["sizeGiB"] for name, it in watched.children().items()
     }
     assert sizes == {**dict.fromkeys(NAMES, 8), "wave-c": 4}
+    assert said == ["wave 1 of 1: wave-c"]
 
 
 def test_fleet_becomes_no_tier_of_one_cluster(world: Fleet, watched: Watched):
@@ -270,8 +293,7 @@ def test_fleet_becomes_no_tier_of_one_cluster(world: Fleet, watched: Watched):
     single = waves("six")
     del single["spec"]["clusterSelector"]
     single["spec"]["inferenceClusterRef"] = {"name": NAMES[0]}
-    given = [*clusters(world), *watched.ready_children()]
-    (said,) = plan.plan(waves("six"), single, given, "tier.yaml")
+    (said,) = watched.foretold(waves("six"), single)
     assert said.verb is Verb.REFUSED
     edit = {"clusterSelector": None, "inferenceClusterRef": {"name": NAMES[0]}}
     with pytest.raises(Refused, match=re.escape(said.why)):
@@ -289,6 +311,11 @@ def test_selector_edit_empties_no_cluster(world: Fleet, watched: Watched):
                 {"metadata": {"labels": {"stage": "first"}}},
             )
         selector = {"clusterSelector": {"matchLabels": {"stage": "first"}}}
+        whole, first = waves("six"), waves("six")
+        first["spec"] |= selector
+        said = {e.what: e.why for e in watched.foretold(whole, first) if e.verb is Verb.LEAVES}
+        assert sorted(said) == NAMES[3:]
+        assert all(" stays " in why for why in said.values())
         world.api.patch(waves("six"), {"spec": selector})
 
         def says_so() -> bool:
@@ -297,6 +324,9 @@ def test_selector_edit_empties_no_cluster(world: Fleet, watched: Watched):
             return text == "3/3 clusters, 3 kept" and set(watched.children()) == set(NAMES)
 
         world.rig.until(says_so, "three clusters are kept", 120, every=1)
+        freed = {**first, "spec": {**first["spec"], "removal": "Remove"}}
+        said = {e.what: e.why for e in watched.foretold(first, freed) if e.verb is Verb.LEAVES}
+        assert [name for name, why in said.items() if " stays " not in why] == NAMES[3:5]
         world.api.patch(waves("six"), {"spec": {"removal": "Remove"}})
         kept = {*NAMES[:3], "wave-f"}
 

@@ -282,8 +282,8 @@ class Writes(Reading):
         was, now = wired_to(manifest(before)), wired_to(manifest(after))
         edited = self.written_for.get(consumer) != wish
         self.written_for[consumer] = wish
-        if edited and self.is_up(consumer):
-            self.rolled.pop(consumer, None)  # what comes now is its author's
+        if edited and (not now or self.is_up(consumer)):
+            self.rolled.pop(consumer, None)  # what comes now is its author's, or uses no tier
         if before is None:
             if asks and wish.policy == "Required" and not now:
                 self.broken(f"{consumer} is Required and begins unwired")

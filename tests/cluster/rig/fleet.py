@@ -48,15 +48,20 @@ def runtime_class() -> Manifest:
     }
 
 
+def add_nodes(rig: Rig, name: str) -> None:
+    """What every workload cluster has: nodes with GPUs, and one without."""
+    rig.workload(name).api.apply(runtime_class())
+    nodes = [gpu_node(f"{name}-gpu-{n}") for n in range(GPU_NODES)]
+    rig.apply_nodes(rig.workload(name), [*nodes, cpu_node(f"{name}-cpu-0")])
+
+
 def declare(rig: Rig, packages: bool = True) -> None:
     """Nodes on every workload cluster, then the fleet on the control plane; waits until Ready.
 
     Without `packages` the kinds are there already.
     """
     for name in rig.workloads:
-        rig.workload(name).api.apply(runtime_class())
-        nodes = [gpu_node(f"{name}-gpu-{n}") for n in range(GPU_NODES)]
-        rig.apply_nodes(rig.workload(name), [*nodes, cpu_node(f"{name}-cpu-0")])
+        add_nodes(rig, name)
     api = rig.control.api
     for each in (SYSTEM, "team-a", "team-b"):
         api.apply(namespace(each))

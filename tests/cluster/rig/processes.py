@@ -180,6 +180,14 @@ class Supervisor:
                 self.revived.append(f"{part.name}: {part._exit()}")
                 part.revive()
 
+    def drop(self, names: Iterable[str]) -> None:
+        """Stop parts, and forget them: others may be launched under their names."""
+        chosen = [name for name in self.parts if name in set(names)]
+        if chosen:
+            self.stop(chosen)
+        for name in chosen:
+            del self.parts[name]
+
     def stop(self, names: Iterable[str] | None = None) -> None:
         """Stop the named parts, or all, the last started first.
 

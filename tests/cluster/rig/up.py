@@ -1,7 +1,8 @@
 """The whole rig: one control plane, several workload clusters, and what runs between them."""
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -114,29 +115,45 @@ class Rig:
             if document["kind"] == "Composition":
                 self.control.api.apply(document)
 
+    @contextlib.contextmanager
+    def more_workloads(self, *names: str) -> Iterator[None]:
+        """Run more workload clusters for a while, without LeaderWorkerSets and without nodes."""
+        before = set(self.parts.parts)
+        try:
+            self._start_apiservers(names)
+            for name in names:
+                self._start_workload(self.clusters[name], with_lws=False)
+            yield
+        finally:
+            self.parts.drop(self.parts.parts.keys() - before)
+            for name in names:
+                self.clusters.pop(name).api.close()
+
     def _start(self) -> None:
         began = time.monotonic()
         self.authority = Authority.new()
-        store = etcd(self.run)
-        self.parts.launch(store.part)
-        self._start_apiservers(store.url)
+        self.store = etcd(self.run)
+        self.parts.launch(self.store.part)
+        self._start_apiservers(("control", *self.workloads))
         self._start_control_plane()
         for name in self.workloads:
-            self._start_workload(self.clusters[name])
+            self._start_workload(self.clusters[name], with_lws=self.with_lws)
         self._start_function()
         self.seconds_to_start = time.monotonic() - began
 
-    def _start_apiservers(self, store: str) -> None:
-        mode = self.authorization
-        users = {"core": CORE_USER}
-        self.clusters["control"] = cluster(
-            "control", self.run, store, self.authority, mode, users, self.audited
-        )
-        theirs = {"provider": PROVIDER_USER} if mode == "RBAC" else {}
-        for name in self.workloads:
-            self.clusters[name] = cluster(name, self.run, store, self.authority, mode, theirs)
-        self.parts.launch(*(each.part for each in self.clusters.values()))
-        for each in self.clusters.values():
+    def _start_apiservers(self, names: Iterable[str]) -> None:
+        mode, url = self.authorization, self.store.url
+        started = []
+        for name in names:
+            is_control = name == "control"
+            users = {"core": CORE_USER} if is_control else {"provider": PROVIDER_USER}
+            users = users if is_control or mode == "RBAC" else {}
+            audited = is_control and self.audited
+            each = cluster(name, self.run, url, self.authority, mode, users, audited)
+            self.clusters[name] = each
+            started.append(each)
+        self.parts.launch(*(each.part for each in started))
+        for each in started:
             each.api.meanwhile = self.parts.tend
 
     def _start_control_plane(self) -> None:
@@ -165,7 +182,7 @@ class Rig:
             for document in provider.provider_config(self.clusters[name]):
                 control.api.apply(document)
 
-    def _start_workload(self, target: Cluster) -> None:
+    def _start_workload(self, target: Cluster, *, with_lws: bool) -> None:
         if self.authorization == "RBAC":
             rbac.grant_provider(target.api, PROVIDER_USER.name)
         starting = [
@@ -173,12 +190,12 @@ class Rig:
             scheduler(self.run, target),
             kwok(self.run, target),
         ]
-        if self.with_lws:
+        if with_lws:
             lws.install(target.api)
             gangs, port = lws.controller(self.run, target, self.authority)
             starting.append(gangs)
         self.parts.launch(*starting)
-        if self.with_lws:
+        if with_lws:
             lws.install_webhooks(target, port)
 
     def _start_function(self) -> None:
