@@ -60,15 +60,26 @@ def _check(response: fnv1.RunFunctionResponse) -> None:
             raise RuntimeError(result.message)
 
 
-def messages(clusters: int) -> tuple[float, float, float]:
-    """MiB of the fleet tier's request and response, and of its status as it is stored."""
+def messages(clusters: int) -> tuple[float, float, float, float]:
+    """MiB of the fleet tier's request, response and status, and of the whole tier in etcd.
+
+    Without its managedFields, which do not grow with the clusters.
+    """
     request = requests.fleet(0, clusters)
     response = requests.answer(request)
+    tier = resource.struct_to_dict(request.observed.composite.resource)
     status = resource.struct_to_dict(response.desired.composite.resource)["status"]
+    found = [resource.struct_to_dict(it.resource) for it in request.observed.resources.values()]
+    refs = [
+        {"apiVersion": it["apiVersion"], "kind": it["kind"], "name": it["metadata"]["name"]}
+        for it in found
+    ]
+    whole = tier | {"spec": tier["spec"] | {"crossplane": {"resourceRefs": refs}}, "status": status}
     return (
         request.ByteSize() / MIB,
         response.ByteSize() / MIB,
         len(json.dumps(status).encode()) / MIB,
+        len(json.dumps(whole).encode()) / MIB,
     )
 
 
@@ -76,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clusters", type=int, nargs="+", default=[10, 100, 1000])
     columns = (
-        "clusters", "composites", "request MiB", "response MiB", "status MiB",
+        "clusters", "composites", "request MiB", "response MiB", "status MiB", "tier MiB",
         "first: fleet s", "others s", "again: fleet s", "others s", "cores at TTL", "peak MiB",
     )  # fmt: skip
     table = Table(*columns)

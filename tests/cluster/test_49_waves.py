@@ -5,6 +5,7 @@ Six workload clusters, each of an API server, a scheduler and three nodes with G
 Pending.
 """
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -168,6 +169,10 @@ def test_edit_reaches_one_cluster_then_two_at_once(
     world.api.apply(waves("two"))
     watched.until_everywhere("two")
     summary.note(f"an edit is on six clusters after {time.monotonic() - began:.1f} s")
+    stored = world.get(waves("two"))
+    managed = stored["metadata"].pop("managedFields")
+    sizes = (len(json.dumps(each).encode()) for each in (stored, managed))
+    summary.note("the tier in etcd: {} bytes and {} of managedFields".format(*sizes))
     assert watched.order[0] == NAMES[0] and sorted(watched.order) == NAMES
     assert watched.most <= AT_ONCE
 

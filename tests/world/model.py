@@ -1,10 +1,11 @@
 """Explore every order of acts in a small fleet: `python -m tests.world.model --depth 12`.
 
-Two models, each explored breadth first over all its states, with the function's own code as the
+Three models, each explored breadth first over all its states, with the function's own code as the
 rule by which it moves: there is no copy that could differ.
 
 - waves: three clusters, three edits; `FleetRollout` decides what each child carries.
 - turns: three consumers of a Rolling tier; `rollout.of` decides who may move.
+- usages: three clusters that match or not, a consumer on each; the fleet decides which child goes.
 
 What must hold is a function here with the name of the rule. A state that breaks one is printed with
 the acts that lead to it.
@@ -29,6 +30,7 @@ from function.composers.waves import State as Phase
 from function.edge.structs import encode
 from tests.unit.composers import documents as d
 from tests.unit.composers.test_waves import SELECTOR, VERDICTS
+from tests.world import usages_model
 
 CLUSTERS = "abc"
 TAGS = ("v1", "v2", "v3")
@@ -329,9 +331,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--depth", type=int, default=12)
     options = parser.parse_args()
+    usages = ("usages", usages_model.Fleet(), usages_model.acts, usages_model.RULES)
     for most in (1, 2):
         for what, begin, next_, rules in (
             ("turns", Consumers(), consumer_acts, CONSUMER_RULES),
+            *((usages,) if most == 1 else ()),
             ("waves", fleet_at_rest(), acts, RULES),
         ):
             began = time.monotonic()

@@ -267,7 +267,8 @@ class Writes(Reading):
         """
         it = self.world.store.documents[child]
         found = filter(None, (it, self.read(child, began)))
-        said = {condition(each, "AgentsReady").get("reason") for each in found}
+        kinds = ("ControlPlaneReady", "AgentsReady")
+        said = {condition(each, kind).get("reason") for each in found for kind in kinds}
         cluster = self.world.clusters[it["spec"]["inferenceClusterRef"]["name"]]
         return cluster.cut_off or not said.isdisjoint(_STUCK)
 
