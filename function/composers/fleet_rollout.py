@@ -263,6 +263,14 @@ class FleetRollout:
         wanted = self.target(cluster)
         return spec == wanted or self._with_defaults(spec) == self._with_defaults(wanted)
 
+    def differing(self, cluster: str) -> str:
+        """Return a field in which a child with the present revision is not as the fleet has it."""
+        found = self.observed(cluster)
+        if found is None or found.revision != self.revision:
+            return ""
+        specs = found.spec, self.target(cluster)
+        return access.differing(*map(self._with_defaults, specs))
+
     def _with_defaults(self, spec: Json) -> Json:
         key = _text(spec)
         if key not in self._filled:

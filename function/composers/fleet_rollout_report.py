@@ -82,7 +82,9 @@ def _why(rollout: FleetRollout, cluster: str) -> str:
     if not child:
         return "no child yet"
     if cluster in rollout.decision.turns:
-        return "takes it now"
+        # It has the edit, and another writer holds a field against core.
+        other = rollout.differing(cluster)
+        return f"takes it now; its child's spec.{other} is another's" if other else "takes it now"
     if not tier_names.is_judged(child):
         return "not judged yet"
     if reason := fleet_rollout.unfinished(child):

@@ -758,6 +758,18 @@ def test_cluster_that_takes_the_edit_now_is_said_to() -> None:
     )
 
 
+def test_field_of_a_child_that_another_writer_holds_is_named() -> None:
+    """Core forces its own fields, and leaves those that it does not have."""
+    world = fleet()
+    world.children["tier-a"]["spec"]["lmcache"]["chunkTokens"] = 512
+    world.step()
+    assert world.got is not None
+    assert (
+        "Waiting for a (takes it now; its child's spec.lmcache.chunkTokens is another's)."
+        in (world.got.messages["RolledOut"])
+    )
+
+
 def test_cluster_whose_conditions_are_good_and_that_is_not_ready_is_said_to_be_so() -> None:
     world = fleet()
     world.tag = "v2"
