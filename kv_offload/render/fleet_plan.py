@@ -27,6 +27,7 @@ Labels = Mapping[str, str]
 
 _PAUSED = "no cluster while spec.rollout.paused is true; then:"
 _UNSEEN = "no cluster while none that is next is seen (NotObserved); then:"
+_BUSY = "no cluster before these work, which start or take an edit: {}; then:"
 _NONE_GIVEN = (
     "no InferenceCluster that the fleet selects is given: which leave or join, which agents"
     " restart and in which turns is not known. Give the clusters, the child tiers and the Usages"
@@ -174,7 +175,8 @@ def turns(
             said = "; ".join(_loss(name, _child(now, name, given)) for name in lost)
             what = f"wave {decision.wave} of {decision.waves}: {', '.join(who)}"
             yield Effect(Verb.WAVE, what, said)
-        elif any(member.busy for member in members):
+        elif busy := [member.cluster for member in members if member.busy]:
+            yield Effect(Verb.WAVE, _BUSY.format(", ".join(sorted(busy))))
             members = [replace(member, busy=False) for member in members]
         elif any(member.lost for member in members):
             yield Effect(Verb.WAVE, _UNSEEN)

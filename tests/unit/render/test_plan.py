@@ -426,14 +426,23 @@ def test_plan_of_a_fleet_says_what_then_happens(name: str) -> None:
     assert planned == happened
 
 
-def test_plan_says_that_nothing_moves_while_no_cluster_is_seen() -> None:
-    world = prepared(dict.fromkeys("abcdef", "unseen"))
+@pytest.mark.parametrize(
+    ("word", "first"),
+    [
+        ("unseen", "no cluster while none that is next is seen (NotObserved); then:"),
+        (
+            "starts",
+            "no cluster before these work, which start or take an edit: a, b, c, d, e, f; then:",
+        ),
+    ],
+)
+def test_plan_says_what_an_edit_waits_for_that_no_cluster_takes_now(word: str, first: str) -> None:
+    world = prepared(dict.fromkeys("abcdef", word))
     clusters = [{**it, "kind": "InferenceCluster"} for it in world.required()["clusters"]]
     now, given = world.fleet(), [*clusters, *world.children.values()]
     world.tag = "v2"
     said = [e.what for e in plan.plan(now, world.fleet(), given, "f") if e.verb is Verb.WAVE]
-    assert said[0] == "no cluster while none that is next is seen (NotObserved); then:"
-    assert said[1] == "wave 1 of 2: a"
+    assert said[:2] == [first, "wave 1 of 2: a"]
 
 
 def test_plan_refuses_overrides_that_do_not_fit_together_on_a_cluster() -> None:
