@@ -63,7 +63,7 @@ def _check(response: fnv1.RunFunctionResponse) -> None:
 def messages(clusters: int) -> tuple[float, float, float, float]:
     """MiB of the fleet tier's request, response and status, and of the whole tier in etcd.
 
-    Without its managedFields, which do not grow with the clusters.
+    Without its managedFields: some 90 bytes for each cluster.
     """
     request = requests.fleet(0, clusters)
     response = requests.answer(request)
