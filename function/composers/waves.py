@@ -121,7 +121,7 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     everyone = len(members)
     old = [m for m in members if m.exists and not m.updated]
     # What takes an edit now is waited for, and what one before this broke must work with that.
-    held = {m.cluster for m in members if old and (m.busy or m.failed or m.lost)}
+    held = {m.cluster for m in members if old and (m.busy or m.failed or m.lost) and not m.skipped}
     members = [m for m in members if not m.untouched or m.cluster in held]
     # A new cluster holds nobody up: it may wait for the edit before it gets a child.
     there = [m for m in members if m.exists] if old else members

@@ -28,6 +28,7 @@ Labels = Mapping[str, str]
 _PAUSED = "no cluster while spec.rollout.paused is true; then:"
 _UNSEEN = "no cluster while none that is next is seen (NotObserved); then:"
 _BUSY = "no cluster before these work, which start or take an edit: {}; then:"
+_HALTED = "no cluster while these do not work, which have the edit: {}; then:"
 _NONE_GIVEN = (
     "no InferenceCluster that the fleet selects is given: which leave or join, which agents"
     " restart and in which turns is not known. Give the clusters, the child tiers and the Usages"
@@ -37,22 +38,29 @@ _SELECTS_NONE = (
     "no given InferenceCluster carries these labels: ClusterResolved becomes False"
     " (NoMatchingClusters), and the tier is not Ready"
 )
+_IN_USE = "crossplane.io/in-use"  # core's mark on what any Usage is of
 _USAGE_GROUP = "protection.crossplane.io"
 
 
 def clusters(tier: Document, given: Sequence[Document]) -> dict[str, Labels]:
-    """Return the clusters that a fleet tier selects, by name, with their labels."""
+    """Return the clusters that a fleet tier selects, by name, with their labels.
+
+    One that was declared anew is another one until the child of the first is gone.
+    """
     selector = access.mapping(tier, "spec", "clusterSelector")
     if not selector:
         return {}
-    wanted = access.texts(selector, "matchLabels")
+    wanted, there = access.texts(selector, "matchLabels"), children(tier, given)
     found: dict[str, Labels] = {}
     for document in given:
         labels = access.texts(document, "metadata", "labels")
         leaves = access.text(document, "metadata", "deletionTimestamp")
         is_cluster = document.get("kind") == "InferenceCluster" and not leaves
         if is_cluster and wanted.items() <= labels.items():
-            found[access.text(document, "metadata", "name")] = labels
+            name, uid = (access.text(document, "metadata", field) for field in ("name", "uid"))
+            marks = access.texts(there.get(name, {}), "metadata", "annotations")
+            if not uid or marks.get(names.ANNOTATION_CLUSTER, uid) == uid:
+                found[name] = labels
     return found
 
 
@@ -64,41 +72,56 @@ def is_fleet(tier: Document) -> bool:
 def unseen(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
     """Yield that an edit of a fleet selects no given cluster, or is not compared without any."""
     was, becomes = now.get("spec"), new.get("spec")
-    if was != becomes and is_fleet(now) and not clusters(now, given):
+    selected = clusters(now, given) or clusters(new, given)
+    if was != becomes and is_fleet(now) and not selected:
         yield Effect(Verb.NOT_KNOWN, "spec.clusterSelector", _NONE_GIVEN)
     elif clusters(now, given) and is_fleet(new) and not clusters(new, given):
         yield Effect(Verb.SELECTS_NONE, "spec.clusterSelector", _SELECTS_NONE)
 
 
 def staying(now: Document, new: Document, given: Sequence[Document]) -> dict[str, Labels]:
-    """Return the clusters that the tier selects before and after the edit."""
-    after = clusters(new, given)
-    return {name: labels for name, labels in clusters(now, given).items() if name in after}
+    """Return the clusters that the tier selects after the edit, and that have a child before it."""
+    before = clusters(now, given).keys() | children(now, given).keys()
+    return {name: labels for name, labels in clusters(new, given).items() if name in before}
 
 
 def membership(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
     """Yield the clusters that leave and join the fleet, and what becomes of each child."""
     before, after = clusters(now, given), clusters(new, given)
+    there = children(now, given)
     gone = before.keys() - after.keys()
-    if _removes(new):
+    if _removes(new) and not _removes(now):
         gone |= _kept(now, given) - after.keys()
     for name in sorted(gone):
-        yield Effect(Verb.LEAVES, name, _leaves(now, new, name, given))
-    for name in sorted(after.keys() - before.keys()):
-        yield Effect(Verb.JOINS, name, "It gets a child tier.")
+        yield Effect(Verb.LEAVES, name, _leaves(new, there.get(name), _usages(now, given)))
+    joins = sorted(after.keys() - before.keys())
+    found = rollout(now, new, given) if joins else None
+    for name in joins:
+        yield Effect(Verb.JOINS, name, _joins(found, name, has_child=name in there))
 
 
-def _leaves(now: Document, new: Document, name: str, given: Sequence[Document]) -> str:
-    users = _users(now, name, given)
+def _joins(
+    found: FleetRollout | tier_plan.InvalidTier | None, name: str, *, has_child: bool
+) -> str:
+    if has_child:
+        return "It has its child of before, which takes the fleet's spec in its turn."
+    waits = isinstance(found, FleetRollout) and found.stamp(name) is None
+    return "It gets a child tier once the edit goes on." if waits else "It gets a child tier."
+
+
+def _leaves(new: Document, child: Document | None, usages: list[Document] | None) -> str:
+    users = _users(child, usages)
     named = f": {', '.join(users)}" if users else ""
     if not _removes(new):
         used = f" It is used by{named.removeprefix(':')}." if users else ""
         return f"Its child stays as it is, with its cache: spec.removal is Keep.{used}"
     if users:
         return f"Its child stays as it is until nothing uses it{named}."
+    if child and access.texts(child, "metadata", "labels").get(_IN_USE) == "true":
+        return "Its child stays as it is until nothing uses it: a Usage that is not given."
     if users is None:
         return "Its child goes, unless something uses it: then it stays until nothing does."
-    return f"Nothing uses it: its agents go{_memory(_child(now, name, given))}."
+    return f"Nothing uses it: its agents go{_memory(child)}."
 
 
 def _removes(tier: Document) -> bool:
@@ -113,7 +136,7 @@ def _kept(now: Document, given: Sequence[Document]) -> set[str]:
         for document in given
         if document.get("kind") == "InferenceCluster"
     }
-    return {name for name in there - clusters(now, given).keys() if _child(now, name, given)}
+    return (there & children(now, given).keys()) - clusters(now, given).keys()
 
 
 def rollout(
@@ -129,17 +152,29 @@ def rollout(
     if isinstance(drafted, tier_plan.InvalidTier):
         return drafted
     request = fnv1.RunFunctionRequest()
-    fleet = {**new, "status": now.get("status") or {}}
+    fleet = {**new, "status": _status(now, given)}
     request.observed.composite.resource.ParseFromString(structs.encode(fleet))
-    selected, before = clusters(new, given), clusters(now, given)
+    selected, before, there = clusters(new, given), clusters(now, given), children(now, given)
     for name, labels in selected.items():
-        child = _child(now, name, given)
+        child = there.get(name)
         if child is None and name in before:
             child = _working(now, labels)
         if child is not None:
             key = fleet_rollout.PREFIX + name
             request.observed.resources[key].resource.ParseFromString(structs.encode(child))
     return FleetRollout(Call(request, math.inf), drafted, spec, sorted(selected), selected)
+
+
+def _status(now: Document, given: Sequence[Document]) -> Document:
+    """Return the status of a fleet: of `now`, or where that is a file, of the tier as it is."""
+    same = (it for it in given if _is_same(it, now) and it.get("status"))
+    found = now.get("status") or next(same, {}).get("status")
+    return found if isinstance(found, dict) else {}
+
+
+def _is_same(one: Document, other: Document) -> bool:
+    """Return whether two documents are of one tier."""
+    return one.get("kind") == "KVOffloadTier" and access.named(one) == access.named(other)
 
 
 def conflicts(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
@@ -162,7 +197,8 @@ def turns(
     found = rollout(now, new, given)
     if isinstance(found, tier_plan.InvalidTier):
         return
-    members = [_works(member) if member.updated else member for member in found.members]
+    there = children(now, given)
+    members = [_works(m) if m.updated and not (m.failed or m.lost) else m for m in found.members]
     strategy = found.strategy.model_copy(update={"paused": False})  # as it goes on afterwards
     waits = any(member.exists and not member.updated for member in members)
     if found.strategy.paused and waits:
@@ -172,9 +208,12 @@ def turns(
         if decision.turns:
             who = sorted(decision.turns)
             lost = [name for name in who if restarts.get(name)]
-            said = "; ".join(_loss(name, _child(now, name, given)) for name in lost)
+            said = "; ".join(_loss(name, there.get(name)) for name in lost)
             what = f"wave {decision.wave} of {decision.waves}: {', '.join(who)}"
             yield Effect(Verb.WAVE, what, said)
+        elif broken := [m.cluster for m in members if m.updated and not m.settled]:
+            yield Effect(Verb.WAVE, _HALTED.format(", ".join(sorted(broken))))
+            members = [_works(m) if m.cluster in broken else m for m in members]
         elif busy := [member.cluster for member in members if member.busy]:
             yield Effect(Verb.WAVE, _BUSY.format(", ".join(sorted(busy))))
             members = [replace(member, busy=False) for member in members]
@@ -210,12 +249,14 @@ def shut_out(now: Document, new: Document, given: Sequence[Document]) -> Iterato
     said = "What runs keeps its wiring; a changed or new pod is refused (NamespaceNotAllowed)."
     used = _usages(now, given)
     if used is not None:
-        places = {access.text(each, "metadata", "namespace") for each in used}
-        for place in sorted(places):
+        users = {usage.user(each) for each in used}
+        for place in sorted({user.namespace for user in users}):
             if admission.admits(now, place) and not admission.admits(new, place):
-                here = {usage.user(each) for each in used if _place(each) == place}
-                who = ", ".join(sorted(map(reference, here)))
-                yield Effect(Verb.SHUT_OUT, f"namespace {place}", f"{said} It runs {who}.")
+                who = ", ".join(
+                    sorted(reference(user) for user in users if user.namespace == place)
+                )
+                where = f"namespace {place}" if place else "cluster-scoped consumers"
+                yield Effect(Verb.SHUT_OUT, where, f"{said} It runs {who}.")
         return
     was, becomes = (access.mapping(it, "spec", "allowedNamespaces") for it in (now, new))
     listed = {access.text(now, "metadata", "namespace"), *(was.get("names") or ())}
@@ -245,16 +286,16 @@ def _working(tier: Document, labels: Labels) -> Document:
     }
 
 
-def _child(tier: Document, cluster: str, given: Sequence[Document]) -> Document | None:
-    """Return the fleet's child on a cluster, if it is given."""
+def children(tier: Document, given: Sequence[Document]) -> dict[str, Document]:
+    """Return the children of a fleet that are given, by their cluster."""
     namespace, name = _place(tier), access.text(tier, "metadata", "name")
+    found: dict[str, Document] = {}
     for document in given:
         labels = access.texts(document, "metadata", "labels")
-        on = access.text(document, "spec", "inferenceClusterRef", "name")
         ours = _place(document) == namespace and labels.get(names.LABEL_FLEET) == name
-        if document.get("kind") == "KVOffloadTier" and ours and on == cluster:
-            return document
-    return None
+        if document.get("kind") == "KVOffloadTier" and ours:
+            found.setdefault(access.text(document, "spec", "inferenceClusterRef", "name"), document)
+    return found
 
 
 def _usages(tier: Document, given: Sequence[Document]) -> list[Document] | None:
@@ -274,9 +315,8 @@ def _is_usage(document: Document) -> bool:
     return document.get("kind") == "Usage" and group == _USAGE_GROUP
 
 
-def _users(tier: Document, cluster: str, given: Sequence[Document]) -> list[str] | None:
+def _users(child: Document | None, used: list[Document] | None) -> list[str] | None:
     """Return who uses a fleet's child; None where that is not given."""
-    child, used = _child(tier, cluster, given), _usages(tier, given)
     if child is None or used is None:
         return None
     name = f"{_place(child)}/{access.text(child, 'metadata', 'name')}"

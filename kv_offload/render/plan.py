@@ -5,8 +5,9 @@ settings and the wiring of reference engines are compared. Nothing is looked up:
 on whether the tier is in use say so.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.text import Text
@@ -22,7 +23,7 @@ from function.problems import Problem
 from kv_offload.render import fleet_plan, meetings
 from kv_offload.render.effects import REFUSALS, Document, Effect, Verb, agent_keys, compare
 from kv_offload.render.files import InputError
-from kv_offload.render.planned import named, planned
+from kv_offload.render.planned import CLUSTER, named, planned
 
 
 def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> list[Effect]:
@@ -61,11 +62,30 @@ def _judged(now: Document, new: Document, given: Sequence[Document], file: str) 
         raise InputError(f"{file}: the tier of --now is not valid:\n{lines}")
     if isinstance(after, tier_plan.InvalidTier):
         return [_refused(problem) for problem in after.problems]
-    together = fleet_plan.conflicts(now, new, given)
-    if fleet_plan.is_fleet(now) and not fleet_plan.is_fleet(new):
-        (rule,) = (r for r in TierSpec.rules if r.holds is None and r.field == "clusterSelector")
+    together = list(fleet_plan.conflicts(now, new, given))
+    together += _impossible(new, given, {name for each in together for name in each.clusters})
+    if fleet_plan.is_fleet(now) != fleet_plan.is_fleet(new):
+        field = "clusterSelector" if fleet_plan.is_fleet(now) else "inferenceClusterRef"
+        (rule,) = (r for r in TierSpec.rules if r.holds is None and r.field == field)
         return [Effect(Verb.REFUSED, f"spec.{rule.field}", rule.message)]
     return [*together, *_immutable(before, after), *_pinned_anywhere(now, new, given)]
+
+
+def _impossible(new: Document, given: Sequence[Document], known: set[str]) -> Iterator[Effect]:
+    """Yield what no child can have, of overrides that are valid as such: an object is missing.
+
+    `known`: the clusters of which something was said.
+    """
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for name, labels in fleet_plan.clusters(new, given).items():
+        if name not in known:
+            positions = overrides.matching(new.get("spec") or {}, labels)
+            groups.setdefault(positions, []).append(name)
+    for positions, members in groups.items():
+        made = planned(new, given, positions)
+        if isinstance(made, tier_plan.InvalidTier):
+            for problem in made.problems:
+                yield replace(_refused(problem), clusters=tuple(sorted(members)))
 
 
 def _conflicts(new: Document, given: Sequence[Document]) -> Iterator[Effect]:
@@ -96,30 +116,62 @@ def _changes(now: Document, new: Document, given: Sequence[Document]) -> list[Ef
     """
     found: list[tuple[Effect, list[str]]] = []
     restarts: dict[str, bool] = {}
-    for members, before, after in _groups(now, new, given):
+    for members, was, after in _groups(now, new, given):
+        before = was.plan
         effects = list(compare(before, after))
         lost = {e.what for e in effects if e.verb is Verb.RESTARTED} & agent_keys(before)
         restarts |= dict.fromkeys(members, bool(lost))
         found += [(effect, members) for effect in effects]
     changes = _together(found, len(fleet_plan.staying(now, new, given)))
-    return [*fleet_plan.turns(now, new, given, restarts), *changes]
+    return [*_moved(now, new), *fleet_plan.turns(now, new, given, restarts), *changes]
+
+
+def _moved(now: Document, new: Document) -> Iterator[Effect]:
+    """Yield that engines move which edits before this one left as they were."""
+    path = "spec", "wiring", "update"
+    was, becomes = (access.text(document, *path) for document in (now, new))
+    if becomes == "Rolling" != was:
+        yield Effect(Verb.REWIRED, ".".join(path), _MOVED)
+
+
+@dataclass(frozen=True)
+class _Running:
+    """What a tier runs on some clusters. `pinned`: the settings that are in force there."""
+
+    plan: TierPlan
+    pinned: Mapping[str, str]
 
 
 def _groups(
     now: Document, new: Document, given: Sequence[Document]
-) -> Iterator[tuple[list[str], TierPlan, TierPlan]]:
-    """Yield clusters with the same overrides, and the plans there: one group of a single tier."""
-    groups: dict[tuple[tuple[int, ...], ...], list[str]] = {}
+) -> Iterator[tuple[list[str], _Running, TierPlan]]:
+    """Yield clusters that run the same and get the same, with both: one group of a single tier.
+
+    A child that is given runs what its own spec says: an edit may have reached it, or not yet.
+    """
+    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    runs: dict[str, tuple[Document, tuple[int, ...]]] = {"": (now, ())}
+    there = fleet_plan.children(now, given)
     for name, labels in fleet_plan.staying(now, new, given).items():
-        places = tuple(
-            overrides.matching(document.get("spec") or {}, labels) for document in (now, new)
-        )
-        groups.setdefault(places, []).append(name)
-    for (was, becomes), members in (groups or {((), ()): []}).items():
-        before, after = planned(now, given, was), planned(new, given, becomes)
+        was, becomes = (overrides.matching(it.get("spec") or {}, labels) for it in (now, new))
+        child = there.get(name)
+        document, positions = (now, was) if child is None else (_alone(now, child), ())
+        key = repr(positions) if child is None else json.dumps(document, sort_keys=True)
+        runs[key] = document, positions
+        groups.setdefault((key, becomes), []).append(name)
+    for (key, becomes), members in (groups or {("", ()): []}).items():
+        before, after = planned(runs[key][0], given, runs[key][1]), planned(new, given, becomes)
         if isinstance(before, tier_plan.InvalidTier) or isinstance(after, tier_plan.InvalidTier):
             continue  # an override that is not valid is refused before
-        yield members, before, after
+        kept = access.texts(runs[key][0], "status", "pinned") or pinned.settings(before)
+        yield members, _Running(before, kept), after
+
+
+def _alone(fleet: Document, child: Document) -> Document:
+    """Return a child under its fleet's name, with what of its status is in force."""
+    spec = {**access.mapping(child, "spec"), "inferenceClusterRef": {"name": CLUSTER}}
+    kept = access.mapping(child, "status", "pinned")
+    return {**fleet, "spec": spec, "status": {"pinned": kept}}
 
 
 def _together(found: Iterable[tuple[Effect, list[str]]], everywhere: int) -> list[Effect]:
@@ -150,18 +202,18 @@ def _pinned_anywhere(now: Document, new: Document, given: Sequence[Document]) ->
     """Return what the function refuses of the edit, on any cluster: overrides can pin too."""
     found = [
         (effect, members)
-        for members, before, after in _groups(now, new, given)
-        for effect in _pinned(before, after)
+        for members, was, after in _groups(now, new, given)
+        for effect in _pinned(was, after)
     ]
     return _together(found, len(fleet_plan.staying(now, new, given)))
 
 
-def _pinned(before: TierPlan, after: TierPlan) -> Iterator[Effect]:
+def _pinned(was: _Running, after: TierPlan) -> Iterator[Effect]:
     """Yield what the function refuses because running engines depend on it."""
-    for row, problem in pinned.changed(pinned.settings(before), after):
+    for row, problem in pinned.changed(was.pinned, after):
         verb = Verb.REFUSED if row.always else Verb.REFUSED_IN_USE
         yield Effect(verb, row.path, problem.message)
-    running = {p.key: _version(p) for p in before.parts if _version(p)}
+    running = {p.key: _version(p) for p in was.plan.parts if _version(p)}
     refused = after.backend.refuses_change(after.tier, running)
     if refused is not None:
         yield Effect(Verb.REFUSED_IN_USE, refused.path, refused.message)
@@ -200,6 +252,7 @@ def as_tree(tier: Document, effects: Sequence[Effect]) -> Tree:
     return root
 
 
+_MOVED = "Also those that earlier edits left with the wiring that they had."
 # When wired engine pods get the new wiring, by `spec.wiring.update`.
 _REWIRED_WHEN = {
     "OnChange": "Wired engine pods keep their wiring until their own template changes."

@@ -12,7 +12,7 @@ from kv_offload.render.effects import Document
 from kv_offload.render.files import InputError
 
 # Stands for each cluster of a fleet.
-_CLUSTER = "any"
+CLUSTER = "any"
 
 
 def named(document: Document, file: str) -> tuple[str, str]:
@@ -36,7 +36,7 @@ def planned(
         return drafted
     if drafted.is_fleet:
         spec = stamped(overrides.merged(type(drafted.tier.spec), spec, positions))
-        spec["inferenceClusterRef"] = {"name": _CLUSTER}
+        spec["inferenceClusterRef"] = {"name": CLUSTER}
         identity = (namespace, name, spec, encode(spec), BACKENDS)
         drafted = tier_plan.draft(*identity)
         if isinstance(drafted, tier_plan.InvalidTier):

@@ -55,10 +55,12 @@ class World:
     status: Document = field(default_factory=dict)
     now: float = NEW_YEAR
     got: Outcome | None = None
+    overrides: list[Document] = field(default_factory=list)
 
     def fleet(self) -> Document:
         made = d.tier(**SELECTOR, image={"tag": self.tag, "version": "0.5.6"})
         made["spec"] |= {"rollout": self.rollout} if self.rollout is not None else {}
+        made["spec"] |= {"clusterOverrides": deepcopy(self.overrides)} if self.overrides else {}
         return {**made, "status": deepcopy(self.status)}
 
     def required(self) -> dict[str, list[Document]]:
@@ -106,6 +108,11 @@ class World:
     def carried(self) -> str:
         rows = sorted(self.children.items())
         return " ".join(f"{key.removeprefix('tier-')}={tag_of(child)}" for key, child in rows)
+
+    def edited(self) -> set[str]:
+        """Return the clusters whose child has the override of a test."""
+        field = "startupTimeoutSeconds"
+        return {k.removeprefix("tier-") for k, it in self.children.items() if it["spec"].get(field)}
 
     def state(self) -> tuple[str, int, int]:
         rollout = self.status["rollout"]
@@ -745,6 +752,26 @@ def test_first_wave_of_which_no_cluster_works_halts() -> None:
     world.tag = "v2"
     assert world.steps(3)[-1] == "a=v2 b=v1 c=v1"
     assert world.state() == ("Halted", 1, 1)
+
+
+@pytest.mark.parametrize("word", ["fails", "unseen"])
+def test_a_canary_that_fails_and_that_the_edit_leaves_as_it_is_stops_nobody(word: str) -> None:
+    """It was broken by no edit; one of the others is the first."""
+    clusters = {"a": {"stage": "canary"}, "b": {}, "c": {}, "d": {}}
+    world = World(clusters, {"waves": [{"matchLabels": {"stage": "canary"}}]})
+    world.steps(6)
+    assert world.state()[0] == "Done"
+    world.says = {("a", "v1"): word}
+    world.answer()
+    world.step()
+    world.overrides = [{"matchLabels": {}, "spec": {"startupTimeoutSeconds": 900}}]
+    world.clusters = {
+        k: {**v, **({} if k == "a" else {"stage": "prod"})} for k, v in clusters.items()
+    }
+    world.overrides[0]["matchLabels"] = {"stage": "prod"}
+    found = [sorted(world.edited()) for _ in range(4) if world.step()]
+    assert found == [["b"], ["b", "c"], ["b", "c", "d"], ["b", "c", "d"]]
+    assert world.state()[0] == "Done"
 
 
 def test_cluster_that_takes_the_edit_now_is_said_to() -> None:

@@ -415,8 +415,11 @@ def test_plan_of_a_fleet_says_what_then_happens(name: str) -> None:
     now, given = world.fleet(), [*clusters, *copy.deepcopy([*world.children.values()])]
     world.tag = tag
     world.says = {key: word for key, word in world.says.items() if key[1] != tag}
-    planned = [e.what for e in plan.plan(now, world.fleet(), given, "f") if e.verb is Verb.WAVE]
+    said = plan.plan(now, world.fleet(), given, "f")
+    planned = [e.what for e in said if e.verb is Verb.WAVE]
+    restarts = {name for e in said if e.verb is Verb.RESTARTED for name in e.clusters or "abcdef"}
     happened, carried = [], world.carried().split()
+    first = set(carried)
     for _ in range(9):
         before, carried = carried, world.step().split()
         rollout = world.status["rollout"]
@@ -424,6 +427,141 @@ def test_plan_of_a_fleet_says_what_then_happens(name: str) -> None:
         if who:
             happened.append(f"wave {rollout['wave']} of {rollout['waves']}: {who}")
     assert planned == happened
+    assert restarts == {it[0] for it in set(carried) - first}
+
+
+def half_way() -> tuple[World, list[dict[str, Any]]]:
+    """A fleet whose first cluster has v2, and what plan is given of it."""
+    world = prepared({}, "v2", calls=1)
+    assert world.carried() == "a=v2 b=v1 c=v1 d=v1 e=v1 f=v1"
+    clusters = [{**it, "kind": "InferenceCluster"} for it in world.required()["clusters"]]
+    return world, [*clusters, *copy.deepcopy([*world.children.values()])]
+
+
+# An edit of a fleet that is half way to v2 -> the clusters whose agents restart
+HALF_WAY: dict[str, tuple[dict[str, Any], str]] = {
+    "of what restarts nothing": ({"allowedNamespaces": {"from": "All"}}, "bcdef"),
+    "of its roll-out": ({"rollout": {"maxUnavailable": 2}}, "bcdef"),
+    "back to v1": ({"image": {"tag": "v1", "version": "0.5.6"}}, "a"),
+}
+
+
+@pytest.mark.parametrize("name", HALF_WAY)
+def test_plan_compares_with_what_each_child_runs(name: str) -> None:
+    edit, restarts = HALF_WAY[name]
+    world, given = half_way()
+    found = plan.plan(world.fleet(), edited(world.fleet(), **edit), given, "f")
+    (effect,) = (e for e in found if e.verb is Verb.RESTARTED)
+    assert "".join(effect.clusters) == restarts
+
+
+def test_plan_of_a_file_takes_the_status_of_the_fleet_that_is_given() -> None:
+    world, given = half_way()
+    live = {**world.fleet(), "kind": "KVOffloadTier"}
+    file = {k: v for k, v in live.items() if k != "status"}
+    new = edited(file, image={"tag": "v1", "version": "0.5.6"})
+    with_status, from_given = (
+        plan.plan(live, new, given, "f"),
+        plan.plan(file, new, [*given, live], "f"),
+    )
+    assert from_given == with_status
+
+
+def test_plan_compares_pinned_settings_with_those_in_force() -> None:
+    """A child that refused an edit runs what it ran before: setting that back is no change."""
+    world, given = half_way()
+    for document in given:
+        if document["kind"] == "KVOffloadTier":
+            document["status"]["pinned"] = {"spec.lmcache.chunkTokens": "256"}
+    refused = edited(world.fleet(), lmcache__chunkTokens=512)
+    for document in given:
+        if document["metadata"]["name"] == "composed-tier-a":
+            document["spec"]["lmcache"]["chunkTokens"] = 512
+
+    def pinned(now: dict[str, Any], new: dict[str, Any]) -> list[str]:
+        return [e.what for e in plan.plan(now, new, given, "f") if e.verb is Verb.REFUSED_IN_USE]
+
+    assert pinned(refused, edited(refused, lmcache__chunkTokens=256)) == []
+    assert pinned(refused, edited(refused, startupTimeoutSeconds=900)) == [
+        "spec.lmcache.chunkTokens"
+    ]
+
+
+def test_plan_says_that_a_kept_cluster_comes_back_with_its_child() -> None:
+    world = prepared({})
+    world.clusters = {k: {"stage": "first" if k in "ab" else "prod"} for k in world.clusters}
+    clusters = [{**it, "kind": "InferenceCluster"} for it in world.required()["clusters"]]
+    given = [*clusters, *copy.deepcopy([*world.children.values()])]
+    wide = edited(world.fleet(), image={"tag": "v2", "version": "0.5.6"})
+    narrow = edited(wide, clusterSelector={"matchLabels": {"fleet": "prod", "stage": "prod"}})
+    found = plan.plan(narrow, wide, given, "f")
+    joins = {e.what: e.why for e in found if e.verb is Verb.JOINS}
+    assert joins == dict.fromkeys(
+        "ab", "It has its child of before, which takes the fleet's spec in its turn."
+    )
+    restarts = {name for e in found if e.verb is Verb.RESTARTED for name in e.clusters or "abcdef"}
+    assert restarts == set("abcdef"), "all carry v1"
+
+
+def test_plan_names_a_cluster_that_has_the_edit_and_halts_the_next() -> None:
+    world = prepared({"a": "fails"}, "v2")
+    assert world.state()[0] == "Halted"
+    world.clusters = {k: {"stage": "first" if k == "a" else "prod"} for k in world.clusters}
+    clusters = [{**it, "kind": "InferenceCluster"} for it in world.required()["clusters"]]
+    given = [*clusters, *copy.deepcopy([*world.children.values()])]
+    row = {"matchLabels": {"stage": "prod"}, "spec": {"startupTimeoutSeconds": 900}}
+    new = edited(world.fleet(), clusterOverrides=[row])
+    said = [e.what for e in plan.plan(world.fleet(), new, given, "f") if e.verb is Verb.WAVE]
+    assert said[:2] == [
+        "no cluster while these do not work, which have the edit: a; then:",
+        "wave 1 of 2: b",
+    ]
+
+
+def test_plan_refuses_what_one_override_makes_impossible_on_its_clusters() -> None:
+    hicache = {"storage": {"type": "Mooncake", "mooncake": {"storageTierRef": {"name": "pool"}}}}
+    hosts = {"host": {"sizeGiB": 9}}
+    fleet = edited(FLEET, backend="HiCache", lmcache=REMOVED, nodes=REMOVED, hicache=hosts)
+    row = {"matchLabels": {"stage": "first"}, "spec": {"hicache": hicache}}
+    (effect,) = plan.plan(fleet, edited(fleet, clusterOverrides=[row]), SIX, "tier.yaml")
+    assert (effect.verb, effect.clusters) == (Verb.REFUSED, ("a", "b"))
+    assert effect.why.endswith("pool is missing: give its file with --required")
+
+
+def test_plan_says_that_rolling_moves_what_earlier_edits_left() -> None:
+    found = plan.plan(CHAT, edited(CHAT, wiring={"update": "Rolling"}), (), "tier.yaml")
+    assert [(e.verb, e.what) for e in found] == [(Verb.REWIRED, "spec.wiring.update")]
+
+
+def test_plan_of_an_unchanged_fleet_says_nothing_of_clusters_that_go() -> None:
+    leaves = edited(FLEET, clusterSelector={"matchLabels": {"stage": "first"}}, removal="Remove")
+    assert plan.plan(leaves, leaves, [*SIX, child("c", 600)], "tier.yaml") == []
+
+
+def test_plan_passes_over_a_cluster_that_was_declared_anew() -> None:
+    """Its name is another cluster's by now; the fleet waits until the first one's child is gone."""
+    world, given = half_way()
+    for document in given:
+        if document["kind"] == "InferenceCluster" and document["metadata"]["name"] == "b":
+            document["metadata"]["uid"] = "second"
+    new = edited(world.fleet(), image={"tag": "v3", "version": "0.5.6"})
+    said = [e.what for e in plan.plan(world.fleet(), new, given, "f") if e.verb is Verb.WAVE]
+    assert said and not any(" b" in each for each in said)
+
+
+def test_plan_says_that_a_child_stays_which_a_usage_protects_that_is_not_given() -> None:
+    narrow = edited(FLEET, clusterSelector={"matchLabels": {"stage": "first"}}, removal="Remove")
+    protected = child("c", 600)
+    protected["metadata"]["labels"]["crossplane.io/in-use"] = "true"
+    given = [*SIX, protected, used("d", "team-a")]
+    why = {e.what: e.why for e in plan.plan(FLEET, narrow, given, "tier.yaml")}
+    assert why["c"] == "Its child stays as it is until nothing uses it: a Usage that is not given."
+
+
+def test_plan_of_a_tier_of_one_cluster_that_becomes_a_fleet_is_refused() -> None:
+    single = edited(FLEET, clusterSelector=REMOVED, inferenceClusterRef={"name": "any"})
+    found = plan.plan(single, FLEET, SIX, "tier.yaml")
+    assert [(e.verb.name, e.what) for e in found] == [("REFUSED", "spec.inferenceClusterRef")]
 
 
 @pytest.mark.parametrize(
