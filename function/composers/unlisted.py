@@ -25,6 +25,7 @@ _KINDS = (
     (names.USAGE_API_VERSION, "Usage"),
     (objects.API_VERSION, "Object"),
 )
+_FILES = ("v1", "ConfigMap")
 _MOST = 16
 
 
@@ -38,11 +39,13 @@ def requirements(call: Call) -> dict[str, Requirement]:
     root = call.composite_value("metadata", "labels", naming.COMPOSITE_LABEL)
     labels = {naming.COMPOSITE_LABEL: str(root or call.composite_value("metadata", "name"))}
     desired = {call.desired_own_kind(key) for key in call.desired_keys()}
+    # The files of bare workloads are bare too; for others core may have no right to read them.
+    own = [*_KINDS, *((_FILES,) if any(kinds.is_known(*it) for it in desired if all(it)) else ())]
     engines_first = sorted(filter(all, desired), key=lambda it: (not kinds.is_known(*it), it))
     place = call.composite_value("metadata", "namespace") or None
     return {
         f"{_PREFIX}{api_version}/{kind}": Requirement(
             api_version, kind, labels=labels, namespace=place
         )
-        for api_version, kind in [*dict.fromkeys([*_KINDS, *engines_first])][:_MOST]
+        for api_version, kind in [*dict.fromkeys([*own, *engines_first])][:_MOST]
     }

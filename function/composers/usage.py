@@ -37,7 +37,7 @@ Rejected:
 """
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -245,51 +245,82 @@ def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any
     return _document(spec, {"labels": labels, "annotations": annotations})
 
 
-def observed(
-    call: Call, models: Container[str], by: UsageOwner, progress: str
+@dataclass(frozen=True)
+class Marked:
+    """An observed Usage of the consumer: its key, the label of its tier, and what it marks."""
+
+    key: str
+    tier: str
+    models: frozenset[str]
+
+
+def observed(call: Call) -> list[Marked]:
+    """Return the Usages of the consumer that core observes."""
+    return [
+        _marked(key, {"metadata": call.observed_value(key, "metadata")})
+        for key in _composed_before(call)
+    ]
+
+
+def _marked(key: str, usage: Mapping[str, Any]) -> Marked:
+    tier = access.texts(usage, "metadata", "labels").get(names.LABEL_USED_TIER, "")
+    return Marked(key, tier, frozenset(share.model for share in shares(usage)))
+
+
+def kept(
+    call: Call, before: Iterable[Marked], record: records.Record, by: UsageOwner, progress: str
 ) -> dict[str, dict[str, Any]]:
-    """Return the observed Usages of these model strings, as the consumer composes them now.
+    """Return the observed Usages of a record's tier and models, as they are composed now.
 
     `by`: what owns the tier now; a release before this one wrote the consumer itself. `progress`:
     what those that said so before go on to say of the tier's wiring.
     """
-    found = {}
-    for key in _composed_before(call):
-        marked = {
-            share.model for share in shares({"metadata": call.observed_value(key, "metadata")})
-        }
-        if any(model in models for model in marked):
-            found[key] = _recomposed(call, key, by)
-            if progress and progress == call.observed_value(key, *_PROGRESS):
-                found[key]["metadata"]["annotations"][names.ANNOTATION_PROGRESS] = progress
+    tiers, found = _labels(record), {}
+    for it in before:
+        if it.tier in tiers and it.models & record.models:
+            found[it.key] = _recomposed(call, it.key, by)
+            if progress and progress == call.observed_value(it.key, *_PROGRESS):
+                found[it.key]["metadata"]["annotations"][names.ANNOTATION_PROGRESS] = progress
     return found
 
 
-def unreleased(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str, dict[str, Any]]:
+def unreleased(
+    call: Call, made: Mapping[str, Mapping[str, Any]], stays: Iterable[str]
+) -> dict[str, dict[str, Any]]:
     """Return the observed Usages of tiers that core still sees an engine wired to.
 
-    Core drops what is composed no more before it applies what leaves the tier. `made`: keys of the
-    Usages that are composed already; `stays`: of what goes on to run.
+    Core drops what is composed no more before it applies what leaves the tier. `made`: what is
+    composed already, by key; `stays`: keys of what goes on to run. A cluster-scoped consumer has a
+    Usage in each namespace: one of another that protects the same is enough.
     """
-    dropped = {
-        key: {"metadata": call.observed_value(key, "metadata")}
-        for key in _composed_before(call)
-        if key not in made
+    before = observed(call)
+    dropped = [it for it in before if it.key not in made]
+    if not dropped:
+        return {}
+    others = {
+        (it.tier, model)
+        for it in (_marked(key, made[key]) for key in {it.key for it in before} & made.keys())
+        for model in it.models
     }
     found: dict[str, dict[str, Any]] = {}
-    for engine in sorted(stays) if dropped else ():
+    for engine in sorted(stays):
         text = call.observed_value(engine, "metadata", "annotations", names.ANNOTATION_RECORD)
         record, _ = records.load(text if isinstance(text, str) else "")
         if record is None or not record.wired:
             continue
-        models, tiers = record.models, records.wired_tiers(record.templates)
+        tiers = _labels(record)
         by = owner(call, engine, call.desired(engine))
-        for key, it in dropped.items():
-            used = access.text(it, "metadata", "annotations", names.ANNOTATION_USED_TIER)
-            of = names.remote_name(*used.partition("/")[::2])
-            if of in tiers and any(share.model in models for share in shares(it)):
-                found.setdefault(key, _recomposed(call, key, by))
+        for it in dropped:
+            models = {m for m in it.models & record.models if (it.tier, m) not in others}
+            if it.tier in tiers and models:
+                found.setdefault(it.key, _recomposed(call, it.key, by))
     return found
+
+
+def _labels(record: records.Record) -> set[str]:
+    """Return what the Usages of a record's tier are labelled with: its own name, or a child's."""
+    namespace, _, name = record.tier.partition("/")
+    return {names.reference(namespace, it) for it in (name, record.child) if it}
 
 
 def marks(call: Call, reference: str, child: str = "") -> bool:
@@ -334,7 +365,7 @@ def _own_keys(values: dict[str, str]) -> dict[str, str]:
     return {key: value for key, value in values.items() if key.startswith(f"{names.GROUP}/")}
 
 
-def shares(usage: dict[str, Any]) -> list[Share]:
+def shares(usage: Mapping[str, Any]) -> list[Share]:
     """Return what the consumer of a Usage shares; [] where the annotation cannot be read."""
     text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_SHARES, "[]")
     try:

@@ -51,9 +51,9 @@ def write(req: fnv1.RunFunctionRequest, answer: Answer) -> fnv1.RunFunctionRespo
         response.require_schema(rsp, name, api_version, kind)
     rsp.conditions.extend(_condition(c) for c in answer.conditions)
     for message in answer.warnings:
-        response.warning(rsp, _said(message))
+        response.warning(rsp, said(message))
     if answer.fatal:
-        response.fatal(rsp, _said(answer.fatal))
+        response.fatal(rsp, said(answer.fatal))
     return rsp
 
 
@@ -72,7 +72,7 @@ def fatal(req: fnv1.RunFunctionRequest, message: str) -> fnv1.RunFunctionRespons
     return rsp
 
 
-def _said(message: str) -> str:
+def said(message: str) -> str:
     """Return a message as people may read it: without credentials, and not too long.
 
     What is no Unicode character (half of a pair, which JSON can spell) becomes a question mark.
@@ -86,7 +86,7 @@ def _condition(condition: Condition) -> fnv1.Condition:
         type=condition.type,
         status=_STATUS.get(condition.status, fnv1.STATUS_CONDITION_UNKNOWN),
         reason=condition.reason,
-        message=_said(condition.message) or None,
+        message=said(condition.message) or None,
         target=fnv1.TARGET_COMPOSITE,
     )
 

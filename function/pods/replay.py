@@ -10,8 +10,8 @@ from function.contract.engine import Engine
 from function.engines import ray_serve
 from function.kube import access
 from function.kube.access import Json
+from function.pods import offload_request, templates
 from function.pods import record as records
-from function.pods import templates
 from function.pods.declared import Declared
 from function.pods.engine import more_env
 from function.pods.gang import GangReader, Pod
@@ -77,7 +77,8 @@ def carry_over(
         manifest = replay(request, record, step_input)
     except Refused:
         return None
-    bodies = templates.found(manifest, record.templates)
+    places = offload_request.paths(request.key, manifest, step_input)
+    bodies = templates.found(manifest, record.templates, places)
     moved = replace(record, template=request.digest, applied=records.digest(bodies))
     return replace(wired, manifest=manifest, record=moved)
 
@@ -93,7 +94,11 @@ def is_same_workload(request: OffloadRequest, running: Json) -> bool:
 
 
 def with_running_templates(
-    request: OffloadRequest, record: Record, running: Json, is_wired: Callable[[], bool]
+    request: OffloadRequest,
+    record: Record,
+    running: Json,
+    step_input: Input,
+    is_wired: Callable[[], bool],
 ) -> Json | None:
     """Return the manifest with the running pod templates; None where they are not wired by us.
 
@@ -104,8 +109,11 @@ def with_running_templates(
     if not is_same_workload(request, running):
         return None
     try:
-        ours = request.workload.templates or templates.of(request.manifest)
-        bodies = templates.found(running, record.templates)
+        places = offload_request.paths(request.key, request.manifest, step_input)
+        ours = request.workload.templates or templates.of(request.manifest, places)
+        bodies = templates.found(running, record.templates, places)
+        if bodies.keys() != record.templates.keys():
+            return None
         if records.digest(bodies) != record.applied and not is_wired():
             return None
         manifest = request.manifest

@@ -59,16 +59,19 @@ def was_applied(
         whole = running if request.is_bare else request.resource
         now = replace(request, resource=whole, manifest=running, workload=workload, engines=())
         again = replay(now, record, step_input)
-        in_part = some and record.sets_arguments and _starts_alike(record, again, running)
+        in_part = some and record.sets_arguments and _starts_alike(now, record, again, step_input)
         return in_part or _has(running, again, running)
     except Refused:
         return False
 
 
-def _starts_alike(record: Record, manifest: Json, running: Json) -> bool:
-    """Return whether the pods that run start their engines as `manifest` does."""
+def _starts_alike(now: OffloadRequest, record: Record, manifest: Json, step_input: Input) -> bool:
+    """Return whether the pods that run, which are `now`'s, start their engines as `manifest`."""
+    places = offload_request.paths(now.key, manifest, step_input)
     try:
-        ours, theirs = (templates.found(each, record.templates) for each in (manifest, running))
+        ours, theirs = (
+            templates.found(each, record.templates, places) for each in (manifest, now.manifest)
+        )
     except Refused:
         return False
     found = (

@@ -1,6 +1,6 @@
 """Wire one pod template, and find templates by their paths."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from function import command, workloads
@@ -70,13 +70,16 @@ def _files_volume(injection: Injection, files_name: str) -> Json:
     return {"name": FILES_VOLUME, "configMap": source}
 
 
-def of(manifest: Json) -> tuple[Template, ...]:
-    """Return the templates of a workload, () for an unknown kind."""
-    workload = workloads.find(manifest)
+def of(manifest: Json, places: Sequence[str]) -> tuple[Template, ...]:
+    """Return the templates of a workload, () for an unknown kind.
+
+    `places`: where the step's Input says that they stand.
+    """
+    workload = workloads.find(manifest, places)
     return workload.templates if workload else ()
 
 
-def found(manifest: Json, paths: Iterable[str]) -> Json:
+def found(manifest: Json, paths: Iterable[str], places: Sequence[str]) -> Json:
     """Return {path: body} for those of the paths that the workload has, in their order."""
-    there = {template.path: template.body for template in of(manifest)}
+    there = {template.path: template.body for template in of(manifest, places)}
     return {path: there[path] for path in paths if path in there}

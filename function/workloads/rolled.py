@@ -16,6 +16,11 @@ _COUNTS = {
 }
 
 
+def is_counted(workload: Mapping[str, Any]) -> bool:
+    """Return whether a kind's status says how many of its replicas are updated and ready."""
+    return access.text(workload, "kind") in _COUNTS
+
+
 def is_rolled_out(workload: Mapping[str, Any]) -> bool:
     """Return whether all replicas are updated and ready, and no other pod is left.
 
@@ -23,14 +28,14 @@ def is_rolled_out(workload: Mapping[str, Any]) -> bool:
 
     True for kinds that do not count them: callers rely on their Ready condition.
     """
-    counts = _COUNTS.get(access.text(workload, "kind"))
-    if counts is None:
-        return True
     status = access.mapping(workload, "status")
     generation = access.mapping(workload, "metadata").get("generation")
     seen = status.get("observedGeneration", generation)
     if _number(seen) < _number(generation):
         return False
+    counts = _COUNTS.get(access.text(workload, "kind"))
+    if counts is None:
+        return True
     # A DaemonSet has as many as there are nodes for it.
     replicas = access.mapping(workload, "spec").get("replicas", 1)
     wanted = _number(status.get("desiredNumberScheduled", replicas))

@@ -29,7 +29,7 @@ from tests.world.call import ASKED, Asked, Memory, PlainCall
 
 Document = dict[str, Any]
 
-_said = cache(response._said)
+_said = cache(response.said)
 _READY = {None: "UNSPECIFIED", True: "TRUE", False: "FALSE"}
 _MOST = 500_000  # documents and answers in memory: some 3 GB
 

@@ -133,8 +133,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ("function/edge/request.py", "return access.holds(there, wanted)", "return True"),
     (
         _CONSUMER + "turns.py",
-        "call.observed_ready(request.key) and is_up(call, request.key)",
-        "call.observed_ready(request.key)",
+        "(counts or call.observed_ready(request.key)) and is_up(call, request.key)",
+        "(counts or call.observed_ready(request.key))",
     ),
     (
         _CONSUMER + "decision.py",
@@ -225,7 +225,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _CONSUMER + "composer.py",
-        "usage.unreleased(self.call, self.answer.resources, stays).items()",
+        "usage.unreleased(self.call, made, stays).items()",
         "()",
     ),
     (
@@ -234,10 +234,16 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "\n    rows",
         "    rows",
     ),
-    ("function/composers/usage.py", "        if key not in made\n", "        if False\n"),
-    ("function/composers/usage.py", "        if key not in made\n", ""),
-    ("function/composers/usage.py", "if of in tiers and any(share", "if any(share"),
-    ("function/composers/usage.py", "if any(model in models for model in marked):", "if False:"),
+    ("function/composers/usage.py", "if it.key not in made]", "if False]"),
+    ("function/composers/usage.py", "if it.key not in made]", "]"),
+    ("function/composers/usage.py", "if it.tier in tiers and models:", "if models:"),
+    ("function/composers/usage.py", "if (it.tier, m) not in others}", "}"),
+    ("function/composers/usage.py", "if it.tier in tiers and it.models &", "if it.models &"),
+    (
+        "function/composers/usage.py",
+        "if it.tier in tiers and it.models & record.models:",
+        "if False:",
+    ),
     (
         "function/composers/usage.py",
         'name = call.observed_value(key, "metadata", "name") or own_name',

@@ -53,9 +53,10 @@ from function.pods.ignored_annotations import (
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
 from function.pods.siblings import SiblingResources
-from function.problems import Refused, cut
+from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import kinds
+from function.workloads.rolled import is_counted
 
 CONDITION = "KVOffloadReady"
 
@@ -230,7 +231,11 @@ class _ConsumerComposer:
                     self.outcomes[i] = self._fallen_back(self.outcomes[i], refused)
 
     def _fallen_back(self, outcome: Outcome, refused: Refused) -> Outcome:
-        return self.decider.fall_back(outcome.request, refused, outcome.found)
+        """Return what becomes of a workload that was about to move: it is behind as before."""
+        moved = outcome.progress is rollout.Progress.MOVING
+        progress = rollout.Progress.BEHIND if moved else outcome.progress
+        back = self.decider.fall_back(outcome.request, refused, outcome.found)
+        return replace(back, progress=progress)
 
     def refuse_taken_companions(self) -> None:
         """Refuse to wire anew where an earlier step uses the key of what the pods would mount."""
@@ -314,12 +319,16 @@ class _ConsumerComposer:
         """Return whether no pod runs with an earlier wiring, as far as the clusters reported."""
         records = {o.request.key: o.record.text for o in self.outcomes if o.record}
         path = ("metadata", "annotations", names.ANNOTATION_RECORD)
+        asked = {workload.key: workload for workload in self.workloads}
         for key in self.call.desired_keys():
             before = self.call.observed_value(key, *path)
             if before and before != records.get(key):
                 return False
-            if kinds.is_known(*self.call.desired_kind(key)) and not turns.is_up(self.call, key):
+            is_engine = key in asked or kinds.is_known(*self.call.desired_kind(key))
+            if is_engine and not turns.is_up(self.call, key):
                 return False
+            if key in records and not is_counted(asked[key].manifest):
+                return False  # nothing says when the last of its old pods is gone
         return True
 
     def mark_used(self) -> None:
@@ -352,12 +361,15 @@ class _ConsumerComposer:
         The first engine holds it, as it did.
         """
         record = outcome.record
-        models = record.models if record else set()
-        found = usage.observed(self.call, models, by, progress)
+        found = usage.kept(self.call, self._usages, record, by, progress) if record else {}
         if record and not usage.marks(self.call, record.tier, record.child):
             found |= self._late_marks(outcome.request, record, by)
         for key, manifest in found.items():
             self.answer.resources.setdefault(key, Composed(manifest, True))
+
+    @cached_property
+    def _usages(self) -> list[usage.Marked]:
+        return usage.observed(self.call)
 
     def _late_marks(
         self, request: OffloadRequest, record: Record, by: usage.UsageOwner
@@ -380,7 +392,8 @@ class _ConsumerComposer:
     def keep_until_left(self) -> None:
         """Keep the Usages of tiers that the engines leave until core sees that they have left."""
         stays = set(self.call.desired_keys()) - self.answer.removed
-        for key, manifest in usage.unreleased(self.call, self.answer.resources, stays).items():
+        made = {key: it.manifest for key, it in self.answer.resources.items()}
+        for key, manifest in usage.unreleased(self.call, made, stays).items():
             self.answer.resources[key] = Composed(manifest, True)
             self.answer.ttl = TTL_UNSETTLED
 
@@ -459,13 +472,12 @@ class _ConsumerComposer:
 
     def warn(self) -> None:
         """Emit an event for each ignored annotation once: when the condition first names it."""
+        if not self.ignored_annotations:
+            return
         said = str(self.call.composite_condition(CONDITION).get("message"))
-        now = " ".join(cut(c.message, response.LONGEST) for c in self.answer.conditions)
-        self.answer.warnings = [
-            ignored
-            for ignored in self.ignored_annotations
-            if ignored in now and ignored not in said
-        ]
+        now = " ".join(response.said(c.message) for c in self.answer.conditions)
+        shown = ((each, response.said(each)) for each in self.ignored_annotations)
+        self.answer.warnings = [each for each, text in shown if text in now and text not in said]
 
     def say_nothing_is_wired(self) -> None:
         """Report a request that has no engine, or clear a condition that core still keeps.

@@ -255,7 +255,9 @@ class Decider:
         if record is None or not record.wired:
             return request
         problem = f"no backend is called {record.backend!r}"
-        if record.backend in self.backends.specs:
+        if not record.templates:
+            problem = "it holds no pod template"
+        elif record.backend in self.backends.specs:
             allows = self.backends[record.backend].allows
             injections = (kept.injection for kept in record.templates.values())
             found = (allows.problem(injection, events.flags()) for injection in injections)
@@ -422,6 +424,8 @@ class Decider:
                 self.step_input,
             )
         except Refused as refused:
+            if anew is not None:
+                return anew()
             message = f"{message} The recorded wiring does not fit the pod any more: {refused}"
             return self._keep_running(request, Refused(reason, message), found)
         if not (
@@ -433,7 +437,7 @@ class Decider:
             if anew is not None:
                 if not (request.is_bare and self._was_applied(request, record, some=True)):
                     return anew()
-                why = _LACKS
+                why, reason = _LACKS, Reason.NOT_APPLIED
             message = f"{message} {why}"
             return self._keep_running(request, Refused(reason, message), found)
         return Outcome(
@@ -454,7 +458,11 @@ class Decider:
         record, reason, message = request.record, refused.reason, str(refused)
         if record is not None and record.wired:
             manifest = replay.with_running_templates(
-                request, record, self._running(request), lambda: self._runs_wired(request, record)
+                request,
+                record,
+                self._running(request),
+                self.step_input,
+                lambda: self._runs_wired(request, record),
             )
             if manifest is not None:
                 edit = "" if recorded.has_recorded_template(request) else _EDIT_WAITS

@@ -9,7 +9,7 @@ from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import access, objects
 from function.pods.offload_request import OffloadRequest
-from function.workloads.rolled import is_rolled_out
+from function.workloads.rolled import is_counted, is_rolled_out
 
 
 def is_turn(
@@ -30,7 +30,8 @@ def progress_of_pods(call: Call, request: OffloadRequest) -> Progress:
 
     Until the provider has applied a new wiring, the status is that of the old pods.
     """
-    done = call.observed_ready(request.key) and is_up(call, request.key)
+    counts = request.is_bare and is_counted(request.manifest)  # and has no condition Ready
+    done = (counts or call.observed_ready(request.key)) and is_up(call, request.key)
     return Progress.CURRENT if done else Progress.MOVING
 
 

@@ -1049,6 +1049,18 @@ def test_ignored_request_is_reported(name: str) -> None:
     assert again.warnings == [], "an event on transitions only"
 
 
+def test_ignored_request_whose_name_is_hidden_is_one_event() -> None:
+    document = d.engine({TIER: "chat", "modelplane.ai/kv-offload-polcy": "Off"})
+    required = d.requirements(d.ready_tier())
+    first = call(d.replica(), desired={"hf-token": document}, required=required)
+    assert first.warnings and "(hidden)" in first.warnings[0]
+    text = first.messages["KVOffloadReady"]
+    said = {"type": "KVOffloadReady", "status": "True", "message": text}
+    composite = {**d.replica(), "status": {"conditions": [said]}}
+    again = call(composite, desired={"hf-token": document}, required=required)
+    assert again.warnings == []
+
+
 @pytest.mark.parametrize("misspelled", [1, 300])
 def test_ignored_request_of_one_of_many_engines_is_one_event(misspelled: int) -> None:
     """A condition takes 32,768 characters: what it leaves out would be news at each call."""

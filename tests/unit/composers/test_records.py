@@ -406,6 +406,7 @@ def test_tier_edit_rolls_no_bare_engine_that_lacks_an_injected_thing() -> None:
     assert pod(got.desired[KEY]) == pod(seen[KEY]), got.messages
     assert record_of(got) == record_of(ours)
     assert "It keeps wiring" in got.messages[CONDITION]
+    assert got.conditions[CONDITION] == ("False", "NotApplied")
     assert "The pods lack a part of their recorded wiring" in got.messages[CONDITION]
     # Pods that do not start with the connector are not wired.
     pod(seen[KEY])["spec"]["containers"][1]["args"] = [d.MODEL]

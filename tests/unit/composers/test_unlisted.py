@@ -102,3 +102,14 @@ def test_composite_that_composes_something_is_looked_up_no_further() -> None:
     status = {**first.status, "conditions": [{"type": "Accepted", "status": "True"}]}
     again = call({**fleet("v1"), "status": status}, required=CLUSTERS, observed=observe(first))
     assert not any(name.startswith("unlisted/") for name in again.requirements)
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_files_of_a_bare_engine_are_looked_up(*, bare: bool) -> None:
+    """Core may have no right to read ConfigMaps where it composes none."""
+    document = d.engine()
+    document = document["spec"]["forProvider"]["manifest"] if bare else document
+    said = {"type": "KVOffloadReady", "status": "True"}
+    replaced = {**d.replica(), "status": {"conditions": [said]}}
+    got = call(replaced, desired={KEY: document}, required=d.requirements(d.ready_tier()))
+    assert ("unlisted/v1/ConfigMap" in got.requirements) == bare

@@ -14,6 +14,7 @@ from function.composers.admission import admits
 from function.kube import naming
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call, observe
+from tests.unit.composers.over_time import BACKENDS
 
 KEY = "model-serving-main"
 OBJECT = "kubernetes.m.crossplane.io/v1alpha1"
@@ -572,3 +573,89 @@ def test_fleet_tier_is_protected_while_a_child_is_used(is_used: bool) -> None:
             "reason": "consumers use its tiers on their clusters: "
             "see kv-offload status --tier chat",
         }
+
+
+def test_a_usage_of_another_tier_with_the_same_model_is_let_go() -> None:
+    """The tier of one engine is closed, and another engine of the model moves away from its own."""
+
+    def engine(tier: str, name: str) -> dict[str, Any]:
+        made = d.engine({"modelplane.ai/kv-offload-tier": tier})
+        made["spec"]["forProvider"]["manifest"]["metadata"]["name"] = name
+        return made
+
+    def run(second: str, observed: dict[str, Any], **x: Any) -> list[str]:
+        nonlocal got
+        required: dict[str, Any] = {}
+        for name, spec in (("x", x), ("y", {}), ("z", {})):
+            required |= d.requirements(d.ready_tier(name, **spec), name=name)
+        desired = {"a": engine("x", "a"), "b": engine(second, "b")}
+        got = call(d.replica(), desired=desired, observed=observed, required=required)
+        return sorted(
+            it["spec"]["of"]["resourceRef"]["name"] for it in usages(got.desired).values()
+        )
+
+    got = call(d.replica())
+    assert run("y", {}) == ["x", "y"]
+    closed = {"allowedNamespaces": {"from": "Names", "names": ["team-z"]}}
+    assert run("z", observe(got), **closed) == ["x", "y", "z"], "core still sees it at y"
+    assert run("z", observe(got), **closed) == ["x", "z"]
+
+
+def test_a_cluster_scoped_consumer_keeps_one_usage_of_a_tier_and_model() -> None:
+    """Engines in two namespaces: that of the first goes with the first."""
+
+    def engine(name: str, namespace: str) -> dict[str, Any]:
+        made = d.engine()
+        made["metadata"] = {"namespace": namespace, "name": f"obj-{name}"}
+        return made
+
+    consumer = d.replica()
+    del consumer["metadata"]["namespace"]
+    required = d.requirements(d.ready_tier(allowedNamespaces={"from": "All"}))
+    desired = {"a": engine("a", "ns1"), "b": engine("b", "ns2")}
+    got = call(consumer, desired=desired, required=required)
+    del desired["a"]
+    found = []
+    for _ in range(3):
+        seen = observe(got)
+        for key in seen.keys() & {"a", "b"}:
+            seen[key] = {**seen[key], "metadata": {**seen[key]["metadata"], "name": f"obj-{key}"}}
+        got = call(consumer, desired=desired, observed=seen, required=required)
+        found.append(sorted(it["metadata"]["namespace"] for it in usages(got.desired).values()))
+    assert found == [["ns1", "ns2"], ["ns2"], ["ns2"]]
+
+
+def test_usages_of_many_engines_of_a_closed_tier_are_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engines = {f"e{n:02}": d.engine(args=[f"org/model-{n}"]) for n in range(20)}
+    open_, closed = d.ready_tier(), d.ready_tier(allowedNamespaces={"from": "Same"})
+    seen = observe(call(d.replica(), desired=engines, required=d.requirements(open_)))
+    read = []
+    shares = usage.shares
+    monkeypatch.setattr(usage, "shares", lambda it: read.append(it) or shares(it))
+    got = call(d.replica(), desired=engines, observed=seen, required=d.requirements(closed))
+    assert got.conditions["KVOffloadReady"] == ("False", "NamespaceNotAllowed")
+    assert len(usages(got.desired)) == 20
+    assert len(read) <= 3 * 20
+
+
+def test_a_tier_over_a_pool_is_protected_until_core_sees_its_engine_leave() -> None:
+    """The pods carry the pool's label."""
+    pool = d.ready_tier("chat", lmcache=None, **BACKENDS["pool"])
+    tier = d.ready_tier("t", lmcache=None, **BACKENDS["pages in a pool"])
+    needs = {
+        "needs/modelplane-system/t/store": [pool],
+        "needs/modelplane-system/t/store/children": [],
+    }
+    required = d.requirements(tier, name="t") | needs
+    engine = d.sglang_engine()
+    d.wired_pod(engine)["metadata"]["annotations"] = {"modelplane.ai/kv-offload-tier": "t"}
+    first = call(d.replica(), desired={KEY: engine}, required=required)
+    assert first.conditions["KVOffloadReady"] == ("True", "Wired")
+    leaves = d.sglang_engine()
+    d.wired_pod(leaves)["metadata"]["annotations"] = {}
+    got = call(d.replica(), desired={KEY: leaves}, observed=observe(first), required=required)
+    assert usages(got.desired).keys() == usages(first.desired).keys()
+    again = call(d.replica(), desired={KEY: leaves}, observed=observe(got), required=required)
+    assert usages(again.desired) == {}

@@ -768,3 +768,30 @@ def test_a_consumer_that_moves_in_its_turn_remains() -> None:
         observed=rollout.Rollout(turns=("ModelReplica/team-a/a",)).resources(("home", "chat"), 2),
     )
     assert found.status({}) == {"remaining": "1"}
+
+
+def test_a_pair_that_disagrees_in_its_turn_stays_behind() -> None:
+    """Decode runs an image that prefill does not go with: who moves alone would be refused."""
+    tier = d.ready_tier("n", backend="NIXL", lmcache=None, nixl={}, wiring={"update": "Rolling"})
+
+    def half(role: str, image: str = d.IMAGE) -> Document:
+        made = d.engine({"modelplane.ai/kv-offload-tier": "n"}, image=image)
+        pod = d.wired_pod(made)
+        pod["metadata"]["labels"]["llm-d.ai/role"] = role
+        made["spec"]["forProvider"]["manifest"]["metadata"]["name"] = role
+        return made
+
+    pair = {role: half(role) for role in ("prefill", "decode")}
+    required = d.requirements(tier, name="n")
+    got = call(d.replica(), desired=pair, required=required)
+    pair["decode"] = half("decode", "vllm/vllm-openai:v0.33.0")
+    got = call(d.replica(), desired=pair, observed=observe(got), required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", "VersionMismatch")
+    edited = deepcopy(tier)
+    edited["spec"]["nixl"] = {"leaseSeconds": 60}
+    edited["metadata"]["generation"] = edited["status"]["observedGeneration"] = 2
+    turn = {"metadata": {"annotations": {"modelplane.ai/kv-offload-generation": "2"}}}
+    required = d.requirements(edited, name="n") | {"turn/modelplane-system/n": [turn]}
+    for _ in range(4):
+        got = call(d.replica(), desired=pair, observed=observe(got), required=required)
+        assert said(got) == "Behind"

@@ -1,0 +1,162 @@
+"""Engines that are no Deployment in an Object, over time: bare ones, custom kinds, RayServices."""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from function.names import ANNOTATION_RECORD, ANNOTATION_TIER
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import Document, Outcome, call, observe
+
+KEY, FILES, CONDITION = "e", "configmap-kv-offload", "KVOffloadReady"
+STEP = {
+    "apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1",
+    "kind": "Input",
+    "controlPlaneCluster": "gpu",
+    "paths": [{"kind": "Served", "path": "spec.template"}],
+}
+POOL = {
+    "backend": "Mooncake",
+    "lmcache": None,
+    "mooncake": {"protocol": "tcp", "store": {"sizeGiB": 10}},
+}
+
+
+def manifest_of(kind: str, tier: str, image: str) -> Document:
+    container = {"name": "engine", "image": image, "command": ["vllm", "serve"], "args": [d.MODEL]}
+    spec = {"containers": [container]}
+    template = {"metadata": {"annotations": {ANNOTATION_TIER: tier}}, "spec": spec}
+    clique = {"name": "e", "annotations": {ANNOTATION_TIER: tier}}
+    shapes: dict[str, tuple[str, Document]] = {
+        "Served": ("example.org/v1", {"template": template}),
+        "RayService": (
+            "ray.io/v1",
+            {"rayClusterConfig": {"headGroupSpec": {"template": template}}},
+        ),
+        "PodCliqueSet": (
+            "grove.io/v1alpha1",
+            {
+                "replicas": 1,
+                "template": {"cliques": [clique | {"spec": {"replicas": 1, "podSpec": spec}}]},
+            },
+        ),
+        "Deployment": ("apps/v1", {"template": template}),
+        "StatefulSet": ("apps/v1", {"template": template}),
+        "DaemonSet": ("apps/v1", {"template": template}),
+    }
+    api_version, body = shapes[kind]
+    metadata = {"name": "x", "namespace": "default"}
+    return deepcopy({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": body})
+
+
+def engine(kind: str, tier: str = "chat", image: str = d.IMAGE, *, bare: bool = False) -> Document:
+    made = d.engine()
+    made["spec"]["forProvider"]["manifest"] = manifest_of(kind, tier, image)
+    return made["spec"]["forProvider"]["manifest"] if bare else made
+
+
+def run(document: Document, observed: dict[str, Any], *tiers: Document) -> Outcome:
+    required: dict[str, Any] = {}
+    for tier in tiers or (d.ready_tier(),):
+        required |= d.requirements(tier, name=tier["metadata"]["name"])
+    return call(
+        d.replica(), step_input=STEP, desired={KEY: document}, observed=observed, required=required
+    )
+
+
+@pytest.mark.parametrize("bare", [True, False])
+@pytest.mark.parametrize("kind", ["Served", "RayService", "Deployment"])
+def test_an_edit_that_is_refused_leaves_the_pods_as_they_run(kind: str, *, bare: bool) -> None:
+    tiers = d.ready_tier("x"), d.ready_tier("y")
+    got = run(engine(kind, "y", bare=bare), {}, *tiers)
+    before = got.desired[KEY]
+    assert got.conditions[CONDITION] == ("True", "Wired")
+    for _ in range(2):
+        edited = engine(kind, "x", "vllm/vllm-openai:v0.7.3", bare=bare)
+        got = run(edited, observe(got), *tiers)
+        assert got.conditions[CONDITION] == ("False", "EngineUnsupported")
+        assert "Its pods stay as they run" in got.messages[CONDITION]
+        assert got.desired[KEY]["spec"] == before["spec"]
+
+
+# Status of a bare workload all of whose pods are up; the API server gives it no condition Ready.
+UP = {
+    "Deployment": {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1},
+    "StatefulSet": {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1},
+    "DaemonSet": {
+        "desiredNumberScheduled": 2,
+        "currentNumberScheduled": 2,
+        "updatedNumberScheduled": 2,
+        "numberReady": 2,
+    },
+}
+NONE_NEW = {"updatedReplicas": 0, "updatedNumberScheduled": 0}
+
+
+@pytest.mark.parametrize("kind", UP)
+def test_a_bare_workload_whose_pods_are_up_ends_its_turn(kind: str) -> None:
+    tier = d.ready_tier(wiring={"update": "Rolling"})
+    document = engine(kind, bare=True)
+    seen = deepcopy(observe(run(document, {}, tier)))
+    progress = "modelplane.ai/kv-offload-progress"
+    for status, said in ((UP[kind], "Current"), (UP[kind] | NONE_NEW, "Moving")):
+        seen[KEY]["status"] = {"conditions": [{"type": "Available", "status": "True"}], **status}
+        got = run(document, seen, tier)
+        (usage,) = (it for it in got.desired.values() if it["kind"] == "Usage")
+        assert usage["metadata"]["annotations"][progress] == said
+
+
+@pytest.mark.parametrize("kind", ["RayService", "PodCliqueSet", "Served"])
+def test_files_of_the_wiring_before_stay_where_nothing_counts_pods(kind: str) -> None:
+    first = run(engine(kind), {})
+    old = first.desired[FILES]["spec"]["forProvider"]["manifest"]["data"].keys()
+    pool = d.ready_tier("pool", **POOL)
+    got = run(engine(kind, "pool"), observe(first), pool)
+    for _ in range(3):
+        assert old <= got.desired[FILES]["spec"]["forProvider"]["manifest"]["data"].keys()
+        got = run(engine(kind, "pool"), observe(got), pool)
+
+
+def test_an_upgrade_that_its_controller_has_not_seen_is_not_rolled_out() -> None:
+    tier = d.ready_tier(wiring={"update": "Rolling"})
+    seen = deepcopy(observe(run(engine("RayService"), {}, tier)))
+    there = seen[KEY]["status"]["atProvider"]["manifest"]
+    there["metadata"] = {**there["metadata"], "generation": 2}
+    there["status"] = {"observedGeneration": 1}
+    got = run(engine("RayService"), seen, tier)
+    (usage,) = (it for it in got.desired.values() if it["kind"] == "Usage")
+    assert usage["metadata"]["annotations"]["modelplane.ai/kv-offload-progress"] == "Moving"
+
+
+# What becomes of the record of an engine that runs wired.
+DAMAGED: dict[str, Any] = {
+    "no templates": lambda record: record.pop("templates"),
+    "a template more": lambda record: record["templates"].update(
+        {"spec.other": next(iter(record["templates"].values()))}
+    ),
+    "no engines": lambda record: record.pop("engines"),
+    "another container": lambda record: next(iter(record["templates"].values())).update(
+        container="gone"
+    ),
+}
+
+
+@pytest.mark.parametrize("bare", [True, False])
+@pytest.mark.parametrize("name", DAMAGED)
+def test_an_engine_with_a_damaged_record_stays_wired(name: str, *, bare: bool) -> None:
+    document = engine("Deployment", bare=bare)
+    first = run(document, {})
+    seen = deepcopy(observe(first))  # what was decoded is shared
+    marks = seen[KEY]["metadata"]["annotations"]
+    record = json.loads(marks[ANNOTATION_RECORD])
+    DAMAGED[name](record)
+    marks[ANNOTATION_RECORD] = json.dumps(record)
+    for _ in range(2):
+        got = run(document, seen)
+        assert got.conditions[CONDITION] == ("True", "Wired")
+        assert "unwired" not in got.messages[CONDITION]
+        assert got.desired[KEY]["spec"] == first.desired[KEY]["spec"]
+        assert got.desired.keys() == first.desired.keys(), "its Usage and its files"
+        seen = observe(got)
