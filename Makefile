@@ -100,13 +100,14 @@ evictor-test: venv ## The evictor of file tiers, at size (minutes)
 types: venv ## Types of the package (mypy, strict)
 	@$(BIN)/mypy
 
-fuzz: venv ## Fuzz scripts, their cost, calls, whole composites, decisions over time (RUNS=100000)
+fuzz: venv ## Fuzz scripts, their cost, calls, whole composites, fleets, decisions over time (RUNS=100000)
 	@$(BIN)/python -m tests.fuzz.scripts --runs $(or $(RUNS),100000)
 	@$(BIN)/python -m tests.fuzz.slow --runs $(or $(SLOW_RUNS),1200)
 	@$(BIN)/python -m tests.fuzz.documents --runs $(or $(RUNS),100000) --seconds $(or $(SECONDS_OF_CALLS),120)
 	@$(BIN)/python -m tests.fuzz.composites --runs $(or $(RUNS),100000)
 	@$(BIN)/python -m tests.fuzz.worst
 	@$(BIN)/python -m tests.fuzz.over_time --runs $(or $(PROGRAMS),60)
+	@$(BIN)/python -m tests.fuzz.fleets --runs $(or $(FLEETS),200)
 
 world: venv ## Play histories of faults and edits in simulated fleets (RUNS=10000, SEED=0)
 	@$(BIN)/python -m tests.world --runs $(or $(RUNS),10000) --seed $(or $(SEED),0)
