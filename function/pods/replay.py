@@ -98,7 +98,7 @@ def with_running_templates(
     record: Record,
     running: Json,
     step_input: Input,
-    is_wired: Callable[[], bool],
+    is_wired: Callable[[], bool] = lambda: False,
 ) -> Json | None:
     """Return the manifest with the running pod templates; None where they are not wired by us.
 

@@ -255,8 +255,8 @@ class Decider:
         if record is None or not record.wired:
             return request
         problem = f"no backend is called {record.backend!r}"
-        if not record.templates:
-            problem = "it holds no pod template"
+        if not (record.templates and record.engines):
+            problem = "it holds no pod template, or no engine"
         elif record.backend in self.backends.specs:
             allows = self.backends[record.backend].allows
             injections = (kept.injection for kept in record.templates.values())
@@ -424,7 +424,7 @@ class Decider:
                 self.step_input,
             )
         except Refused as refused:
-            if anew is not None:
+            if anew is not None and not self._runs_as_applied(request, record):
                 return anew()
             message = f"{message} The recorded wiring does not fit the pod any more: {refused}"
             return self._keep_running(request, Refused(reason, message), found)
@@ -487,6 +487,11 @@ class Decider:
             usage.marks(self.call, record.tier, record.child)
             or self._was_applied(request, record, some=True)
         )
+
+    def _runs_as_applied(self, request: OffloadRequest, record: Record) -> bool:
+        """Return whether the pods are, to the letter, what the record's wiring made of them."""
+        now = self._running(request)
+        return replay.with_running_templates(request, record, now, self.step_input) is not None
 
     def _was_applied(self, request: OffloadRequest, record: Record, *, some: bool = False) -> bool:
         now = self._running(request)

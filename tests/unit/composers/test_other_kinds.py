@@ -160,3 +160,18 @@ def test_an_engine_with_a_damaged_record_stays_wired(name: str, *, bare: bool) -
         assert got.desired[KEY]["spec"] == first.desired[KEY]["spec"]
         assert got.desired.keys() == first.desired.keys(), "its Usage and its files"
         seen = observe(got)
+
+
+def test_a_record_that_no_longer_fits_moves_no_pod_after_an_edit_of_the_tier() -> None:
+    """A later release may read records in another way: what runs as it was applied stays."""
+    document = engine("Deployment")
+    first = run(document, {})
+    seen = deepcopy(observe(first))
+    record = json.loads(seen[KEY]["metadata"]["annotations"][ANNOTATION_RECORD])
+    DAMAGED["another container"](record)
+    seen[KEY]["metadata"]["annotations"][ANNOTATION_RECORD] = json.dumps(record)
+    for _ in range(2):
+        got = run(document, seen, d.ready_tier(startupTimeoutSeconds=900))
+        assert got.desired[KEY]["spec"] == first.desired[KEY]["spec"]
+        assert "does not fit the pod any more" in got.messages[CONDITION]
+        seen = observe(got)
