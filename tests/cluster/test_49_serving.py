@@ -9,7 +9,7 @@ from tests.cluster.documents import AGENTS_NAMESPACE, FIRST, SYSTEM, deployment,
 from tests.cluster.expect import Fleet
 from tests.cluster.groups import Summary
 from tests.cluster.observed import MODEL, write
-from tests.cluster.steady import versions
+from tests.cluster.steady import everything, until_settled, written
 
 WATCHED = tier("watched", observe={})
 QWEN = deployment("watched", "watched")
@@ -57,11 +57,10 @@ def test_a_provider_that_reconciles_leaves_what_the_observer_wrote(world: Fleet)
 
 
 def test_two_steady_minutes_write_nothing(world: Fleet) -> None:
-    time.sleep(10)
-    before = versions(world)
+    until_settled(world)
+    before = everything(world)
     time.sleep(STEADY_SECONDS)
-    after = versions(world)
-    assert {key: value for key, value in after.items() if before.get(key) != value} == {}
+    assert written(before, everything(world)) == {}
 
 
 def test_a_silent_engine_is_named_where_people_look(world: Fleet) -> None:
