@@ -7,6 +7,7 @@ from function import names
 from function.composers.admission import admits
 from function.composers.agents import needed
 from function.composers.conditions import (
+    REASON_INVALID,
     REASON_NOT_OBSERVED,
     REASON_TIMED_OUT,
     REASON_UPDATE_TIMED_OUT,
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 TIER_CONDITIONS = {"Accepted", "ClusterResolved", "ControlPlaneReady", "AgentsReady"}
 KVOFFLOAD = "KVOffloadReady"
 _IDENTITY = re.compile(r'kv_offload\.identity\W+([0-9a-f]+)|"cache_prefix\W+([\w-]+)')
-_STUCK = (REASON_NOT_OBSERVED, REASON_TIMED_OUT, REASON_UPDATE_TIMED_OUT)
+# A child that refuses its edit runs as before.
+_STUCK = (REASON_INVALID, REASON_NOT_OBSERVED, REASON_TIMED_OUT, REASON_UPDATE_TIMED_OUT)
 
 
 class Broken(AssertionError):
@@ -260,7 +262,7 @@ class Writes(Reading):
         self.under_way = {k: v for k, v in self.under_way.items() if not self.is_through(k)}
 
     def is_stuck(self, child: Key, began: int) -> bool:
-        """Whether nobody sees a child's cluster, as far as its fleet knows, or it did not start.
+        """Whether nobody sees a child's cluster, as far as its fleet knows, or it starts no more.
 
         The one takes the edit when it is back; of the other an edit may be what repairs it, and a
         wave before its own must prove that.
