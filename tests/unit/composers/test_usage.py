@@ -659,3 +659,23 @@ def test_a_tier_over_a_pool_is_protected_until_core_sees_its_engine_leave() -> N
     assert usages(got.desired).keys() == usages(first.desired).keys()
     again = call(d.replica(), desired={KEY: leaves}, observed=observe(got), required=required)
     assert usages(again.desired) == {}
+
+
+def test_usage_of_a_fleets_child_names_the_fleet_and_stays_as_it_is_made() -> None:
+    child = d.ready_tier("chat-gpu", wiring={"update": "Rolling"})
+    child["metadata"]["labels"] = {"modelplane.ai/kv-offload-fleet": "chat"}
+    required = {
+        "tier/modelplane-system/chat": [],
+        "here/modelplane-system/chat/gpu": [child],
+        "turn/modelplane-system/chat-gpu": [],
+    }
+    first = call(d.replica(), desired={KEY: d.engine()}, required=required)
+    made = only(first.desired)
+    assert made["metadata"]["labels"] == {
+        "modelplane.ai/kv-offload-used-tier": "modelplane-system.chat-gpu",
+        "modelplane.ai/kv-offload-used-fleet": "modelplane-system.chat",
+    }
+    assert made["metadata"]["annotations"]["modelplane.ai/kv-offload-progress"] == "Current"
+    again = call(d.replica(), desired={KEY: d.engine()}, observed=observe(first), required=required)
+    assert only(again.desired)["metadata"] == made["metadata"]
+    assert again.ttl == 300, "nothing is awaited"
