@@ -121,7 +121,7 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     everyone = len(members)
     old = [m for m in members if m.exists and not m.updated]
     # What takes an edit now is waited for, and what one before this broke must work with that.
-    held = {m.cluster for m in members if old and (m.busy or m.failed or m.lost) and not m.skipped}
+    held = {m.cluster for m in members if (m.busy or m.failed or m.lost) and not m.skipped}
     members = [m for m in members if not m.untouched or m.cluster in held]
     # A new cluster holds nobody up: it may wait for the edit before it gets a child.
     there = [m for m in members if m.exists] if old else members
@@ -130,7 +130,8 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     unsettled = [m for m in members if m.updated and not m.settled]
     refused = [m for m in members if m.refused]
     if not old:
-        starting = _names(refused or [m for m in members if not m.settled])
+        proven = not members or any(m.done for m in members)  # else it works nowhere
+        starting = _names(refused or [m for m in members if not (m.settled and proven)])
         state = State.HALTED if refused else State.PROGRESSING if starting else State.DONE
         return Decision(state, count, count, waiting=starting)
     proven = any(m.done for m in members)
@@ -147,7 +148,8 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     open_ = [m for m in assigned[current] if m.exists and not m.updated and (proven or not m.lost)]
     # Those that take an edit already come first: else two clusters would be in movement.
     open_.sort(key=lambda m: not m.busy)
-    elsewhere = [m for m in old if m.busy and m not in open_]
+    here = {m.cluster for m in open_}
+    elsewhere = [m for m in old if m.busy and m.cluster not in here]
     room = max(1, needed(rollout.max_unavailable, everyone)) - len(unsettled) - len(elsewhere)
     turns = frozenset(m.cluster for m in open_[: max(0, room)])
     waiting = _names([*unsettled, *elsewhere]) or tuple(sorted(turns))

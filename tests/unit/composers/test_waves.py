@@ -774,6 +774,38 @@ def test_a_canary_that_fails_and_that_the_edit_leaves_as_it_is_stops_nobody(word
     assert world.state()[0] == "Done"
 
 
+@pytest.mark.parametrize("word", ["starts", "fails", "unseen"])
+def test_an_edit_that_changes_nothing_hides_no_failure_of_the_one_before(word: str) -> None:
+    """It would be no edit's fault by then, and the next bad edit would break one cluster more."""
+    world = fleet()
+    world.tag = "v2"
+    world.says = {("a", "v2"): word}
+    world.steps(2)
+    assert world.state()[0] in ("Progressing", "Halted")
+    world.says = {("d", "v2"): word}
+    world.answer()
+    world.steps(4)
+    assert world.carried() == "a=v2 b=v2 c=v2 d=v2"
+    world.overrides = [{"matchLabels": {"of": "nobody"}, "spec": {"startupTimeoutSeconds": 900}}]
+    world.steps(3)
+    assert world.state()[0] != "Done"
+    assert world.status["rollout"]["waiting"] == ["d"]
+
+
+@pytest.mark.parametrize("names", ["a", "abc"])
+def test_an_edit_that_works_nowhere_is_not_done(names: str) -> None:
+    """What the edit before broke proves nothing of this one."""
+    world = fleet(names)
+    world.says = {(name, tag): "fails" for name in names for tag in ("v2", "v3")}
+    for tag in ("v2", "v3"):
+        world.tag = tag
+        for child in world.children.values():  # a platform team does what the wave does not
+            child["spec"]["image"]["tag"] = "v2"
+        world.answer()
+        world.steps(6)
+        assert world.state()[0] != "Done"
+
+
 def test_cluster_that_takes_the_edit_now_is_said_to() -> None:
     world = fleet()
     world.tag = "v2"
