@@ -222,7 +222,8 @@ def test_newer_edit_in_the_middle_begins_with_one_cluster(world: Fleet, watched:
     later.until_everywhere("four")
     assert later.most <= AT_ONCE
     assert watched.carriers("three") == set()
-    assert said[0] == f"wave 1 of 2: {later.order[0]}"
+    # Edit three goes on between the question and the answer: which one is first may change.
+    assert re.fullmatch(r"wave 1 of 2: wave-[a-f]", said[0])
 
 
 def test_function_that_dies_in_the_middle_goes_on(world: Fleet, watched: Watched):
