@@ -251,6 +251,7 @@ class Marked:
 
     key: str
     tier: str
+    fleet: str
     models: frozenset[str]
 
 
@@ -263,8 +264,9 @@ def observed(call: Call) -> list[Marked]:
 
 
 def _marked(key: str, usage: Mapping[str, Any]) -> Marked:
-    tier = access.texts(usage, "metadata", "labels").get(names.LABEL_USED_TIER, "")
-    return Marked(key, tier, frozenset(share.model for share in shares(usage)))
+    labels = access.texts(usage, "metadata", "labels")
+    tier, fleet = (labels.get(it, "") for it in (names.LABEL_USED_TIER, names.LABEL_USED_FLEET))
+    return Marked(key, tier, fleet, frozenset(share.model for share in shares(usage)))
 
 
 def kept(
@@ -275,9 +277,9 @@ def kept(
     `by`: what owns the tier now; a release before this one wrote the consumer itself. `progress`:
     what those that said so before go on to say of the tier's wiring.
     """
-    tiers, found = _labels(record), {}
+    found = {}
     for it in before:
-        if it.tier in tiers and it.models & record.models:
+        if _is_of(it, record) and it.models & record.models:
             found[it.key] = _recomposed(call, it.key, by)
             if progress and progress == call.observed_value(it.key, *_PROGRESS):
                 found[it.key]["metadata"]["annotations"][names.ANNOTATION_PROGRESS] = progress
@@ -308,27 +310,34 @@ def unreleased(
         record, _ = records.load(text if isinstance(text, str) else "")
         if record is None or not record.wired:
             continue
-        tiers = _labels(record)
         by = owner(call, engine, call.desired(engine))
         for it in dropped:
             models = {m for m in it.models & record.models if (it.tier, m) not in others}
-            if it.tier in tiers and models:
+            if _is_of(it, record) and models:
                 found.setdefault(it.key, _recomposed(call, it.key, by))
     return found
 
 
-def _labels(record: records.Record) -> set[str]:
-    """Return what the Usages of a record's tier are labelled with: its own name, or a child's."""
+def _is_of(usage: Marked, record: records.Record) -> bool:
+    """Return whether a Usage is of a record's tier: by its own name, a child's, or its fleet's.
+
+    A record of before 0.1 does not name the child.
+    """
     namespace, _, name = record.tier.partition("/")
-    return {names.reference(namespace, it) for it in (name, record.child) if it}
+    labels = {names.reference(namespace, it) for it in (name, record.child) if it}
+    return usage.tier in labels or (not record.child and usage.fleet in labels)
 
 
 def marks(call: Call, reference: str, child: str = "") -> bool:
     """Return whether the consumer's own Usage names a tier ("namespace/name"), or its child."""
     namespace, _, name = reference.partition("/")
     labels = {names.reference(namespace, it) for it in (name, child) if it}
-    own = ("metadata", "labels", names.LABEL_USED_TIER)
-    return any(call.observed_value(key, *own) in labels for key in _composed_before(call))
+    marks = [names.LABEL_USED_TIER, *([] if child else [names.LABEL_USED_FLEET])]
+    return any(
+        call.observed_value(key, "metadata", "labels", label) in labels
+        for key in _composed_before(call)
+        for label in marks
+    )
 
 
 def said_progress(call: Call) -> set[str]:

@@ -235,12 +235,12 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "    rows",
     ),
     ("function/composers/usage.py", "if it.key not in made]", "if False]"),
-    ("function/composers/usage.py", "if it.tier in tiers and models:", "if models:"),
+    ("function/composers/usage.py", "if _is_of(it, record) and models:", "if models:"),
     ("function/composers/usage.py", "if (it.tier, m) not in others}", "}"),
-    ("function/composers/usage.py", "if it.tier in tiers and it.models &", "if it.models &"),
+    ("function/composers/usage.py", "if _is_of(it, record) and it.models &", "if it.models &"),
     (
         "function/composers/usage.py",
-        "if it.tier in tiers and it.models & record.models:",
+        "if _is_of(it, record) and it.models & record.models:",
         "if False:",
     ),
     (

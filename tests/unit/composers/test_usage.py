@@ -679,3 +679,24 @@ def test_usage_of_a_fleets_child_names_the_fleet_and_stays_as_it_is_made() -> No
     again = call(d.replica(), desired={KEY: d.engine()}, observed=observe(first), required=required)
     assert only(again.desired)["metadata"] == made["metadata"]
     assert again.ttl == 300, "nothing is awaited"
+
+
+def test_a_record_that_names_no_child_keeps_the_usage_of_its_fleet() -> None:
+    """Records of before 0.1 name the fleet alone."""
+    child = d.ready_tier("chat-gpu")
+    child["metadata"]["labels"] = {"modelplane.ai/kv-offload-fleet": "chat"}
+    found = {"tier/modelplane-system/chat": [], "here/modelplane-system/chat/gpu": [child]}
+    first = call(d.replica(), desired={KEY: d.engine()}, required=found)
+    seen = copy.deepcopy(observe(first))
+    marks = seen[KEY]["metadata"]["annotations"]
+    record = json.loads(marks[names.ANNOTATION_RECORD])
+    del record["child"]
+    marks[names.ANNOTATION_RECORD] = json.dumps(record)
+    closed = copy.deepcopy(child)
+    closed["spec"]["allowedNamespaces"] = {"from": "Same"}
+    required = found | {"here/modelplane-system/chat/gpu": [closed]}
+    for _ in range(3):
+        got = call(d.replica(), desired={KEY: d.engine()}, observed=seen, required=required)
+        assert usages(got.desired).keys() == usages(first.desired).keys()
+        assert got.desired[KEY]["spec"] == first.desired[KEY]["spec"]
+        seen = observe(got)
