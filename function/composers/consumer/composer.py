@@ -231,9 +231,12 @@ class _ConsumerComposer:
                     self.outcomes[i] = self._fallen_back(self.outcomes[i], refused)
 
     def _fallen_back(self, outcome: Outcome, refused: Refused) -> Outcome:
-        """Return what becomes of a workload that was about to move: it is behind as before."""
-        moved = outcome.progress is rollout.Progress.MOVING
-        progress = rollout.Progress.BEHIND if moved else outcome.progress
+        """Return what becomes of a workload that was about to move: it is where it was."""
+        progress, before = outcome.progress, outcome.request.record
+        if progress is rollout.Progress.MOVING and before and outcome.record:
+            is_behind = before.wiring != outcome.record.wiring
+            stays = turns.progress_of_pods(self.call, outcome.request)
+            progress = rollout.Progress.BEHIND if is_behind else stays
         back = self.decider.fall_back(outcome.request, refused, outcome.found)
         return replace(back, progress=progress)
 
