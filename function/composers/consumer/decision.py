@@ -228,7 +228,11 @@ class Decider:
             outcome = self._wait_for_tier(request, wired, found, plan.tier.spec.wiring)
         elif recorded.has_recorded_template(request) and recorded.is_record_of(request, found):
             outcome = self._keep_recorded_wiring(request, wired, found, plan.tier.spec.wiring)
-        elif request.policy is Policy.REQUIRED and not tier_names.is_judged(found.document):
+        elif (
+            request.policy is Policy.REQUIRED
+            and not self.call.is_observed(request.key)
+            and not tier_names.is_judged(found.document)
+        ):
             why = f"KVOffloadTier {ref} is not ready: the edit of its spec is not composed yet."
             outcome = self.fall_back(request, Refused(Reason.TIER_NOT_READY, why), found)
         else:
