@@ -269,7 +269,7 @@ class FleetRollout:
         if found is None or found.revision != self.revision:
             return ""
         specs = found.spec, self.target(cluster)
-        return access.differing(*map(self._with_defaults, specs))
+        return access.first_difference(*map(self._with_defaults, specs))
 
     def _with_defaults(self, spec: Json) -> Json:
         key = _text(spec)

@@ -247,7 +247,7 @@ def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any
 
 @dataclass(frozen=True)
 class Marked:
-    """An observed Usage of the consumer: its key, the label of its tier, and what it marks."""
+    """A Usage of the consumer: its key, the labels of its tier and fleet, its model strings."""
 
     key: str
     tier: str
@@ -295,10 +295,10 @@ def unreleased(
     composed already, by key; `stays`: keys of what goes on to run. A cluster-scoped consumer has a
     Usage in each namespace: one of another that protects the same is enough.
     """
+    if made.keys() >= set(_composed_before(call)):
+        return {}  # at rest none of them is read
     before = observed(call)
     dropped = [it for it in before if it.key not in made]
-    if not dropped:
-        return {}
     others = {
         (it.tier, model)
         for it in (_marked(key, made[key]) for key in {it.key for it in before} & made.keys())
@@ -319,24 +319,34 @@ def unreleased(
 
 
 def _is_of(usage: Marked, record: records.Record) -> bool:
-    """Return whether a Usage is of a record's tier: by its own name, a child's, or its fleet's.
+    return _is_labelled((usage.tier, usage.fleet), record.tier, record.child)
 
-    A record of before 0.1 does not name the child.
+
+def _is_labelled(labels: tuple[object, object], reference: str, child: str) -> bool:
+    """Return whether a Usage is of the tier `reference` ("namespace/name"), or of its child.
+
+    `labels`: of the Usage, for the tier and for its fleet. A record of before 0.1 does not name the
+    child: any Usage of the fleet counts.
     """
-    namespace, _, name = record.tier.partition("/")
-    labels = {names.reference(namespace, it) for it in (name, record.child) if it}
-    return usage.tier in labels or (not record.child and usage.fleet in labels)
+    namespace, _, name = reference.partition("/")
+    tier, fleet = labels
+    named = {names.reference(namespace, it) for it in (name, child) if it}
+    return tier in named or (not child and fleet in named)
 
 
 def marks(call: Call, reference: str, child: str = "") -> bool:
     """Return whether the consumer's own Usage names a tier ("namespace/name"), or its child."""
-    namespace, _, name = reference.partition("/")
-    labels = {names.reference(namespace, it) for it in (name, child) if it}
-    marks = [names.LABEL_USED_TIER, *([] if child else [names.LABEL_USED_FLEET])]
+    own = ("metadata", "labels")
     return any(
-        call.observed_value(key, "metadata", "labels", label) in labels
+        _is_labelled(
+            (
+                call.observed_value(key, *own, names.LABEL_USED_TIER),
+                call.observed_value(key, *own, names.LABEL_USED_FLEET),
+            ),
+            reference,
+            child,
+        )
         for key in _composed_before(call)
-        for label in marks
     )
 
 

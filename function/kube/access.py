@@ -104,13 +104,13 @@ def holds(whole: Any, part: Any, *, is_quantity: bool = False) -> bool:
     return bool(whole == part) or (is_quantity and quantity.is_same(whole, part))
 
 
-def differing(one: Any, other: Any) -> str:
+def first_difference(one: Any, other: Any) -> str:
     """Return the path of the first field in which two documents differ, "" for equal ones."""
     if not (isinstance(one, dict) and isinstance(other, dict)):
         return ""
     for key in sorted({*one, *other}):
         if one.get(key) != other.get(key):
-            below = differing(one.get(key), other.get(key))
+            below = first_difference(one.get(key), other.get(key))
             return f"{key}.{below}" if below else key
     return ""
 

@@ -6,7 +6,7 @@ from typing import Any
 from function.kube import access
 
 # Kinds that count what is updated, ready and there. A count of zero is left out of a status.
-# A LeaderWorkerSet before 0.9 does not say of which generation its counts are.
+# LeaderWorkerSet before 0.9 writes no observedGeneration.
 _COUNTS = {
     **dict.fromkeys(
         ("Deployment", "StatefulSet", "LeaderWorkerSet"),

@@ -74,7 +74,7 @@ def _judged(now: Document, new: Document, given: Sequence[Document], file: str) 
 def _impossible(new: Document, given: Sequence[Document], known: set[str]) -> Iterator[Effect]:
     """Yield what no child can have, of overrides that are valid as such: an object is missing.
 
-    `known`: the clusters of which something was said.
+    `known`: clusters that another refusal names.
     """
     groups: dict[tuple[int, ...], list[str]] = {}
     for name, labels in fleet_plan.clusters(new, given).items():

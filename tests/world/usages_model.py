@@ -12,9 +12,9 @@ from typing import Any
 
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import Document, call, observe
+from tests.unit.composers.test_waves import SELECTOR
 
 CLUSTERS = "abc"
-SELECTOR = {"inferenceClusterRef": None, "clusterSelector": {"matchLabels": {"fleet": "prod"}}}
 IN_USE = {"crossplane.io/in-use": "true"}
 # How a cluster is, and how its child is.
 MATCHES, OTHER, NO_CLUSTER = "matches", "matches no longer", "is gone"

@@ -231,7 +231,7 @@ class _ConsumerComposer:
                     self.outcomes[i] = self._fallen_back(self.outcomes[i], refused)
 
     def _fallen_back(self, outcome: Outcome, refused: Refused) -> Outcome:
-        """Return what becomes of a workload that was about to move: it is where it was."""
+        """Return the outcome of a workload that may not move now, with the progress it has."""
         progress, before = outcome.progress, outcome.request.record
         if progress is rollout.Progress.MOVING and before and outcome.record:
             is_behind = before.wiring != outcome.record.wiring

@@ -230,10 +230,10 @@ class Decider:
             outcome = self._keep_recorded_wiring(request, wired, found, plan.tier.spec.wiring)
         elif (
             request.policy is Policy.REQUIRED
-            and not self.call.is_observed(request.key)
             and not tier_names.is_judged(found.document)
+            and not self.call.is_observed(request.key)
         ):
-            why = f"KVOffloadTier {ref} is not ready: the edit of its spec is not composed yet."
+            why = lookup.unready(ref, "the edit of its spec is not composed yet.")
             outcome = self.fall_back(request, Refused(Reason.TIER_NOT_READY, why), found)
         else:
             outcome = self._wire_new_template(request, wired, found, plan.tier.spec.wiring)

@@ -113,9 +113,9 @@ def resolve(
         raise NotAdmitted(ref, namespace, tier)
     if not is_judged(tier, namespace):
         why = "the edit of spec.allowedNamespaces is not judged yet."
-        raise Refused(Reason.TIER_NOT_READY, _unready(ref, why))
-    unready = "" if tier_names.is_ready(tier) else _unready(ref, tier_names.unready(tier))
-    return Found(tier, _fleet(tier), unready)
+        raise Refused(Reason.TIER_NOT_READY, unready(ref, why))
+    waits = "" if tier_names.is_ready(tier) else unready(ref, tier_names.unready(tier))
+    return Found(tier, _fleet(tier), waits)
 
 
 def wired_to(
@@ -156,16 +156,17 @@ def plan(
         message = "Waiting for Crossplane to look up " + ", ".join(needed.unresolved) + "."
         raise Refused(Reason.TIER_UNRESOLVED, message)
     if why := "; ".join(map(str, needed.problems)) or " ".join(needed.waiting):
-        raise Refused(Reason.TIER_NOT_READY, _unready(ref, why))
+        raise Refused(Reason.TIER_NOT_READY, unready(ref, why))
     whole = tier_plan.plan(*identity, needed.documents, quarantine.numbers(found.document))
     if isinstance(whole, InvalidTier):
         raise invalid
     if edit := pinned.unjudged(found.document, whole):
-        raise Refused(Reason.TIER_NOT_READY, _unready(ref, edit))
+        raise Refused(Reason.TIER_NOT_READY, unready(ref, edit))
     return whole
 
 
-def _unready(ref: Ref | None, why: str) -> str:
+def unready(ref: Ref | None, why: str) -> str:
+    """Return the sentence that a tier is not ready, with why."""
     return f"KVOffloadTier {ref} is not ready: {why}"
 
 

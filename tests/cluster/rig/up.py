@@ -143,11 +143,11 @@ class Rig:
 
     def _start_apiservers(self, names: Iterable[str]) -> None:
         mode, url = self.authorization, self.store.url
+        theirs = {"provider": PROVIDER_USER} if mode == "RBAC" else {}
         started = []
         for name in names:
             is_control = name == "control"
-            users = {"core": CORE_USER} if is_control else {"provider": PROVIDER_USER}
-            users = users if is_control or mode == "RBAC" else {}
+            users = {"core": CORE_USER} if is_control else theirs
             audited = is_control and self.audited
             each = cluster(name, self.run, url, self.authority, mode, users, audited)
             self.clusters[name] = each

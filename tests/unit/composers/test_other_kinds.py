@@ -9,6 +9,7 @@ import pytest
 from function.names import ANNOTATION_RECORD, ANNOTATION_TIER
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import Document, Outcome, call, observe
+from tests.unit.composers.over_time import BACKENDS
 
 KEY, FILES, CONDITION = "e", "configmap-kv-offload", "KVOffloadReady"
 STEP = {
@@ -17,11 +18,7 @@ STEP = {
     "controlPlaneCluster": "gpu",
     "paths": [{"kind": "Served", "path": "spec.template"}],
 }
-POOL = {
-    "backend": "Mooncake",
-    "lmcache": None,
-    "mooncake": {"protocol": "tcp", "store": {"sizeGiB": 10}},
-}
+POOL = {"lmcache": None, **BACKENDS["pool"]}
 
 
 def manifest_of(kind: str, tier: str, image: str) -> Document:
@@ -130,7 +127,7 @@ def test_an_upgrade_that_its_controller_has_not_seen_is_not_rolled_out() -> None
     assert usage["metadata"]["annotations"]["modelplane.ai/kv-offload-progress"] == "Moving"
 
 
-# What becomes of the record of an engine that runs wired.
+# How the record of a wired engine is damaged.
 DAMAGED: dict[str, Any] = {
     "no templates": lambda record: record.pop("templates"),
     "a template more": lambda record: record["templates"].update(
