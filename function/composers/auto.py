@@ -46,7 +46,7 @@ def requirements(ref: Ref) -> dict[str, Requirement]:
     return {_key(ref): Requirement(*tier_names.TIER, labels=labels, namespace=ref.namespace)}
 
 
-def candidates(call: Call, request: OffloadRequest, ref: Ref, namespace: str) -> list[Ref]:
+def candidates(call: Call, request: OffloadRequest, ref: Ref, namespace: str) -> dict[Ref, Json]:
     """Return the tiers on the workload's cluster that admit `namespace`, in the order of trying.
 
     Ready ones first, then those that name the namespace, then by name. Raise Refused for none.
@@ -68,8 +68,18 @@ def candidates(call: Call, request: OffloadRequest, ref: Ref, namespace: str) ->
             f' "true", and none of them is on this workload\'s cluster and admits namespace'
             f" {namespace!r}. Name a tier, or ask the platform team for such a label.",
         )
-    found = {_ref(tier): None for tier in sorted(here, key=_rank)}
-    return list(found)[:MOST]
+    found: dict[Ref, Json] = {}
+    for tier in sorted(here, key=_rank):
+        found.setdefault(_ref(tier), tier)
+    return dict(list(found.items())[:MOST])
+
+
+def may_take(tier: Json, reason: Reason) -> bool:
+    """Return whether a tier that does not take the pods now may do so once core composed its edit.
+
+    The choice is for good: it waits for that.
+    """
+    return reason is Reason.TIER_NOT_READY and bool(tier_names.uncomposed(tier))
 
 
 def none_takes(ref: Ref, refused: Mapping[Ref, Refused]) -> Refused:

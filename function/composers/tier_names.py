@@ -52,6 +52,26 @@ def is_judged(tier: Mapping[str, Any]) -> bool:
     )
 
 
+def uncomposed(tier: Mapping[str, Any]) -> str:
+    """Return a sentence on an edit of a tier that core has not composed yet, "" for none.
+
+    A status that names no generation is of an older function or XRD, and will never name one.
+    """
+    seen = access.mapping(tier, "status").get("observedGeneration")
+    if seen is None or is_judged(tier):
+        return ""
+    return f"the edit of its spec is not composed yet. {if_it_stays(tier)}"
+
+
+def if_it_stays(tier: Mapping[str, Any]) -> str:
+    """Return what to do where core does not compose an edit of a tier."""
+    _, namespace, name = access.named(tier)
+    return (
+        f"If it stays so, kubectl describe kvot -n {namespace} {name} says why: a condition Synced"
+        " that is not True, or the annotation crossplane.io/paused."
+    )
+
+
 def is_ready(tier: Mapping[str, Any]) -> bool:
     """Return whether a tier is ready by its present spec and is not being deleted."""
     return not access.text(tier, *_DELETION) and _is_ready(

@@ -186,11 +186,11 @@ class Decider:
         self.requirements |= auto.requirements(ref)
         refused: dict[Ref, Refused] = {}
         try:
-            candidates = list(auto.candidates(self.call, request, ref, self.namespace))
+            candidates = auto.candidates(self.call, request, ref, self.namespace)
             for each in candidates:  # at once: core asks six times, and then gives up
                 self.requirements |= lookup.requirements(each, request)
             waits: Refused | None = None
-            for each in candidates:
+            for each, tier in candidates.items():
                 outcome = self._decide_as(request, each)
                 if outcome.reason is Reason.TIER_UNRESOLVED:
                     waits = waits or Refused(outcome.reason, outcome.message)
@@ -199,6 +199,8 @@ class Decider:
                     said = f"{outcome.message} {auto.why(ref, refused)}"
                     return replace(outcome, message=said)
                 refused[each] = Refused(outcome.reason, outcome.message)
+                if request.policy is Policy.REQUIRED and auto.may_take(tier, outcome.reason):
+                    waits = waits or auto.none_takes(ref, refused)
             if waits is not None:
                 raise waits
             raise auto.none_takes(ref, refused)
@@ -230,11 +232,11 @@ class Decider:
             outcome = self._keep_recorded_wiring(request, wired, found, plan.tier.spec.wiring)
         elif (
             request.policy is Policy.REQUIRED
-            and not tier_names.is_judged(found.document)
+            and (edit := tier_names.uncomposed(found.document))
             and not self.call.is_observed(request.key)
         ):
-            why = lookup.unready(ref, "the edit of its spec is not composed yet.")
-            outcome = self.fall_back(request, Refused(Reason.TIER_NOT_READY, why), found)
+            why = Refused(Reason.TIER_NOT_READY, lookup.unready(ref, edit))
+            outcome = self.fall_back(request, why, found)
         else:
             outcome = self._wire_new_template(request, wired, found, plan.tier.spec.wiring)
         return replace(outcome, plan=plan, engines=wired.engines)

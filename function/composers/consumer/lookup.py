@@ -112,8 +112,8 @@ def resolve(
     if not admits(tier, namespace):
         raise NotAdmitted(ref, namespace, tier)
     if not is_judged(tier, namespace):
-        why = "the edit of spec.allowedNamespaces is not judged yet."
-        raise Refused(Reason.TIER_NOT_READY, unready(ref, why))
+        edit = "the edit of spec.allowedNamespaces is not judged yet."
+        raise _unjudged(ref, tier, edit)
     waits = "" if tier_names.is_ready(tier) else unready(ref, tier_names.unready(tier))
     return Found(tier, _fleet(tier), waits)
 
@@ -161,13 +161,17 @@ def plan(
     if isinstance(whole, InvalidTier):
         raise invalid
     if edit := pinned.unjudged(found.document, whole):
-        raise Refused(Reason.TIER_NOT_READY, unready(ref, edit))
+        raise _unjudged(ref, found.document, edit)
     return whole
 
 
 def unready(ref: Ref | None, why: str) -> str:
     """Return the sentence that a tier is not ready, with why."""
     return f"KVOffloadTier {ref} is not ready: {why}"
+
+
+def _unjudged(ref: Ref, tier: Json, edit: str) -> Refused:
+    return Refused(Reason.TIER_NOT_READY, unready(ref, f"{edit} {tier_names.if_it_stays(tier)}"))
 
 
 def _elsewhere(

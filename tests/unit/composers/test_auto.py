@@ -23,6 +23,13 @@ def labelled(name: str, made: Any = d.ready_tier, *, fleet: str = "", **spec: An
     return tier
 
 
+def edited(made: Document, **status: Any) -> Document:
+    """A ready tier whose edit core has not composed yet."""
+    made["metadata"]["generation"] = 2
+    made["status"] |= {"observedGeneration": 1, **status}
+    return made
+
+
 def required(*tiers: Document) -> dict[str, list[Document]]:
     """What core finds for each thing that `auto` may ask for."""
     found: dict[str, list[Document]] = {"auto/modelplane-system": list(tiers)}
@@ -62,6 +69,12 @@ CHOICES: dict[str, tuple[list[Document], str, str]] = {
     "one on its cluster": (
         [labelled("a", provider_config="other"), labelled("b")], "b", "Chosen by"
     ),
+    "one whose status names no generation": (
+        [edited(labelled("a"), observedGeneration=None), labelled("b")], "a", "Chosen by"
+    ),
+    "one that takes the pods, whatever comes of an edit": (
+        [edited(labelled("a", **HICACHE)), labelled("b")], "b", "(not a: EngineUnsupported)"
+    ),
     "one that admits it": (
         [labelled("a", allowedNamespaces={"from": "Same"}), labelled("b")], "b", "Chosen by"
     ),
@@ -89,6 +102,19 @@ NONE: dict[str, tuple[list[Document] | None, str, str]] = {
     "one may get ready": (
         [labelled("a", **HICACHE), labelled("b", d.unready_tier)], "TierNotReady", "tier that takes"
     ),
+    "the first composes an edit": (
+        [edited(labelled("a")), labelled("b")], "TierNotReady", "edit of its spec is not composed"
+    ),
+    "the first has not judged whom it admits": (
+        [edited(labelled("a"), allowedNamespaces={"from": "Same"}), labelled("b")],
+        "TierNotReady",
+        "kubectl describe kvot -n modelplane-system a says why",
+    ),
+    "the first has not judged what it pins": (
+        [edited(labelled("a"), pinned={"spec.backend": "Mooncake"}), labelled("b")],
+        "TierNotReady",
+        "edit of spec.backend is not judged yet",
+    ),
     "none takes it": ([labelled("a", **HICACHE)], "EngineUnsupported", "modelplane-system/a: "),
 }  # fmt: skip
 
@@ -102,6 +128,21 @@ def test_an_engine_waits_where_no_tier_takes_it(name: str) -> None:
     assert got.conditions["KVOffloadReady"] == (status, reason)
     assert said in got.messages["KVOffloadReady"]
     assert KEY not in got.desired or reason == "TierUnresolved"
+
+
+def test_the_first_is_chosen_once_its_edit_is_composed() -> None:
+    """A choice is for good."""
+    for tier, want in ((edited(labelled("a")), ""), (labelled("a"), "modelplane-system/a")):
+        got = call(d.replica(), desired={KEY: engine()}, required=required(tier, labelled("b")))
+        assert [chosen(it) for key, it in got.desired.items() if key == KEY] == [want][: bool(want)]
+
+
+@pytest.mark.parametrize("pinned", [{}, {"pinned": {"spec.backend": "Mooncake"}}])
+def test_optional_waits_for_no_edit(pinned: Document) -> None:
+    """It would stay unwired for good."""
+    tiers = edited(labelled("a"), **pinned), labelled("b")
+    got = call(d.replica(), desired={KEY: engine("Optional")}, required=required(*tiers))
+    assert chosen(got.desired[KEY]) == f"modelplane-system/{'b' if pinned else 'a'}"
 
 
 def settled(found: dict[str, list[Any]]) -> tuple[int, Outcome]:
