@@ -127,18 +127,17 @@ def compose(
 ) -> dict[str, dict[str, Any]]:
     """Return the Usages that mark `tier` (namespace, name), one per model string, by key.
 
-    `held`: what the consumer's engines share, each with what runs it; the first of a model string
-    is the one that holds the tier. `progress`: how far the consumer is with the tier's wiring,
-    where the tier rolls it out.
+    A cluster-scoped consumer has one in each namespace of its engines: none stays without its
+    owner, and each namespace counts once the tier is closed. `held`: what the consumer's engines
+    share, each with what runs it; the first of a Usage is the one that holds the tier. `progress`:
+    how far the consumer is with the tier's wiring, where the tier rolls it out.
     """
-    by_model: dict[str, list[tuple[Share, UsageOwner]]] = {}
+    by_key: dict[str, list[tuple[Share, UsageOwner]]] = {}
     for share, by in held:
-        by_model.setdefault(share.model, []).append((share, by))
+        by_key.setdefault(_key(who, tier, share.model, by), []).append((share, by))
     found = {}
-    for model, pairs in sorted(by_model.items()):
-        by = pairs[0][1]
-        key = _key(who, tier, model, by)
-        made = _usage(who, tier, fleet, sorted({share for share, _ in pairs}), by)
+    for key, pairs in by_key.items():
+        made = _usage(who, tier, fleet, sorted({share for share, _ in pairs}), pairs[0][1])
         if progress:
             made["metadata"]["annotations"][names.ANNOTATION_PROGRESS] = progress
         found[key] = made
@@ -250,6 +249,7 @@ class Marked:
     """A Usage of the consumer: its key, the labels of its tier and fleet, its model strings."""
 
     key: str
+    namespace: str
     tier: str
     fleet: str
     models: frozenset[str]
@@ -266,7 +266,8 @@ def observed(call: Call) -> list[Marked]:
 def _marked(key: str, usage: Mapping[str, Any]) -> Marked:
     labels = access.texts(usage, "metadata", "labels")
     tier, fleet = (labels.get(it, "") for it in (names.LABEL_USED_TIER, names.LABEL_USED_FLEET))
-    return Marked(key, tier, fleet, frozenset(share.model for share in shares(usage)))
+    models = frozenset(share.model for share in shares(usage))
+    return Marked(key, access.text(usage, "metadata", "namespace"), tier, fleet, models)
 
 
 def kept(
@@ -274,15 +275,16 @@ def kept(
 ) -> dict[str, dict[str, Any]]:
     """Return the observed Usages of a record's tier and models, as they are composed now.
 
-    `by`: what owns the tier now; a release before this one wrote the consumer itself. `progress`:
-    what those that said so before go on to say of the tier's wiring.
+    `by`: what owns the tier now; a release before this one wrote the consumer itself. Where it has
+    Usages in its own namespace, those of others stay with their own engines. `progress`: what those
+    that said so before go on to say of the tier's wiring.
     """
+    held = [it for it in before if _is_of(it, record) and it.models & record.models]
     found = {}
-    for it in before:
-        if _is_of(it, record) and it.models & record.models:
-            found[it.key] = _recomposed(call, it.key, by)
-            if progress and progress == call.observed_value(it.key, *_PROGRESS):
-                found[it.key]["metadata"]["annotations"][names.ANNOTATION_PROGRESS] = progress
+    for it in [it for it in held if it.namespace == by.namespace] or held:
+        found[it.key] = _recomposed(call, it.key, by)
+        if progress and progress == call.observed_value(it.key, *_PROGRESS):
+            found[it.key]["metadata"]["annotations"][names.ANNOTATION_PROGRESS] = progress
     return found
 
 

@@ -238,10 +238,11 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ("function/composers/usage.py", "if _is_of(it, record) and models:", "if models:"),
     ("function/composers/usage.py", "if (it.tier, m) not in others}", "}"),
     ("function/composers/usage.py", "if _is_of(it, record) and it.models &", "if it.models &"),
+    ("function/composers/usage.py", "if it.namespace == by.namespace] or held", "] or held"),
     (
         "function/composers/usage.py",
-        "if _is_of(it, record) and it.models & record.models:",
-        "if False:",
+        "for it in [it for it in held if it.namespace == by.namespace] or held:",
+        "for it in []:",
     ),
     (
         "function/composers/usage.py",

@@ -601,28 +601,42 @@ def test_a_usage_of_another_tier_with_the_same_model_is_let_go() -> None:
     assert run("z", observe(got), **closed) == ["x", "z"]
 
 
-def test_a_cluster_scoped_consumer_keeps_one_usage_of_a_tier_and_model() -> None:
-    """Engines in two namespaces: that of the first goes with the first."""
+@pytest.mark.parametrize("scope", ["", "team-a"], ids=["cluster-scoped", "namespaced"])
+@pytest.mark.parametrize("stays", [{"from": "All"}, {"from": "Names", "names": ["z"]}, None])
+def test_a_tier_stays_marked_by_the_engines_that_stay(stays: Any, scope: str) -> None:
+    """The first engine goes, and what it owned with it, while the tier is open, closed or gone."""
 
     def engine(name: str, namespace: str) -> dict[str, Any]:
         made = d.engine()
-        made["metadata"] = {"namespace": namespace, "name": f"obj-{name}"}
+        made["metadata"] = {"namespace": scope or namespace, "name": f"obj-{name}"}
         return made
 
+    def seen() -> dict[str, Any]:
+        found = copy.deepcopy(observe(got))
+        for key in found.keys() & {"a", "b"}:
+            found[key]["metadata"]["name"] = f"obj-{key}"
+        owners = {it["metadata"]["name"] for it in found.values() if it["kind"] == "Object"}
+        return {
+            key: it
+            for key, it in found.items()
+            if it["kind"] != "Usage" or it["spec"]["by"]["resourceRef"]["name"] in owners
+        }
+
     consumer = d.replica()
-    del consumer["metadata"]["namespace"]
-    required = d.requirements(d.ready_tier(allowedNamespaces={"from": "All"}))
+    consumer["metadata"]["namespace"] = scope
     desired = {"a": engine("a", "ns1"), "b": engine("b", "ns2")}
-    got = call(consumer, desired=desired, required=required)
+    open_ = d.requirements(d.ready_tier(allowedNamespaces={"from": "All"}))
+    now = d.requirements(*([d.ready_tier(allowedNamespaces=stays)] if stays else []))
+    got = call(consumer, desired=desired, required=open_)
+    for required in (open_, now):
+        got = call(consumer, desired=desired, observed=seen(), required=required)
+        assert len(usages(got.desired)) == (1 if scope else 2), "one in each namespace"
+    runs = got.desired["b"]["spec"]
     del desired["a"]
-    found = []
-    for _ in range(3):
-        seen = observe(got)
-        for key in seen.keys() & {"a", "b"}:
-            seen[key] = {**seen[key], "metadata": {**seen[key]["metadata"], "name": f"obj-{key}"}}
-        got = call(consumer, desired=desired, observed=seen, required=required)
-        found.append(sorted(it["metadata"]["namespace"] for it in usages(got.desired).values()))
-    assert found == [["ns1", "ns2"], ["ns2"], ["ns2"]]
+    for _ in range(4):
+        got = call(consumer, desired=desired, observed=seen(), required=now)
+        assert only(got.desired)["spec"]["by"]["resourceRef"]["name"] == "obj-b"
+        assert got.desired["b"]["spec"] == runs
 
 
 def test_usages_of_many_engines_of_a_closed_tier_are_read_once(
