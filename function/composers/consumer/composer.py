@@ -214,29 +214,32 @@ class _ConsumerComposer:
     # All workloads of the composite together -------------------------------------------------
 
     def refuse_disagreement(self) -> None:
-        """Refuse engines of one tier that do not go together, such as a prefill and decode pair."""
-        together: dict[str, list[int]] = {}
+        """Refuse engines of one tier that do not go together, such as a prefill and decode pair.
+
+        Those that wait for a turn would be refused in it.
+        """
+        together: dict[str, dict[int, Record | None]] = {}
         for i, outcome in enumerate(self.outcomes):
             if outcome.is_wired and outcome.plan is not None and not outcome.keeps_running_template:
-                together.setdefault(str(outcome.request.ref), []).append(i)
-        for indexes in together.values():
-            plan = self.outcomes[indexes[0]].plan
-            engines = [engine for i in indexes for engine in self.outcomes[i].engines]
-            anew = [i for i in indexes if self.outcomes[i].action is Action.WIRED]
+                together.setdefault(str(outcome.request.ref), {})[i] = outcome.moves_to
+        for moves in together.values():
+            plan = self.outcomes[next(iter(moves))].plan
+            engines = [engine for i in moves for engine in self.outcomes[i].engines]
+            moving = [i for i, moves_to in moves.items() if moves_to]
             try:
-                if plan is not None and anew:
+                if plan is not None and moving:
                     plan.backend.agree(plan.tier, engines)
             except Refused as refused:
-                for i in anew:
+                for i in moving:
                     self.outcomes[i] = self._fallen_back(self.outcomes[i], refused)
 
     def _fallen_back(self, outcome: Outcome, refused: Refused) -> Outcome:
-        """Return the outcome of a workload that may not move now, with the progress it has."""
-        progress, before = outcome.progress, outcome.request.record
-        if progress is rollout.Progress.MOVING and before and outcome.record:
-            is_behind = before.wiring != outcome.record.wiring
-            stays = turns.progress_of_pods(self.call, outcome.request)
-            progress = rollout.Progress.BEHIND if is_behind else stays
+        """Return the outcome of a workload that may not move now; it asks for no turn."""
+        before = outcome.request.record
+        progress = turns.unfinished(self.call, outcome.request)
+        moves_to = outcome.moves_to if outcome.progress else None
+        if before and moves_to and before.wiring == moves_to.wiring:
+            progress = turns.progress_of_pods(self.call, outcome.request)
         back = self.decider.fall_back(outcome.request, refused, outcome.found)
         return replace(back, progress=progress)
 
@@ -244,12 +247,12 @@ class _ConsumerComposer:
         """Refuse to wire anew where an earlier step uses the key of what the pods would mount."""
         if not any(key.startswith(companions.KEY) for key in self.call.desired_keys()):
             return
-        made = self._companions()
+        made = self._companions([replace(o, record=o.moves_to or o.record) for o in self.outcomes])
         taken = {at: key for at, (key, it) in made.items() if self.call.is_taken(key, it)}
         for i, outcome in enumerate(self.outcomes if taken else ()):
-            if outcome.action is Action.WIRED and outcome.record is not None:
+            if record := outcome.moves_to:
                 own = companions.config_maps(
-                    self.decider.namespace, "", [(outcome.request, outcome.record)]
+                    self.decider.namespace, "", [(outcome.request, record)]
                 )
                 if mounted := {taken[at] for at in taken.keys() & own.keys()}:
                     refused = Refused(Reason.POD_CONFLICT, response.taken(mounted))
@@ -308,13 +311,13 @@ class _ConsumerComposer:
 
     def compose_companions(self) -> None:
         """Compose what the consumer's pods mount or reference, on their cluster."""
-        for key, manifest in self._companions().values():
+        for key, manifest in self._companions(self.outcomes).values():
             there = self.call.is_observed(key) and not objects.is_object(manifest)
             ready = there or self.call.observed_ready(key, by_existing=True)
             self.answer.resources[key] = Composed(manifest, ready)
 
-    def _companions(self) -> dict[companions.Place, tuple[str, Json]]:
-        wired = [(o.request, o.record) for o in self.outcomes if o.is_wired and o.record]
+    def _companions(self, outcomes: list[Outcome]) -> dict[companions.Place, tuple[str, Json]]:
+        wired = [(o.request, o.record) for o in outcomes if o.is_wired and o.record]
         place = self.decider.namespace, self.decider.files_name
         return companions.compose(self.call, *place, wired, self._is_left)
 

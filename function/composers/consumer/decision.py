@@ -79,6 +79,7 @@ class Outcome:
     record: Record | None = None
     found: lookup.Found | None = None
     plan: TierPlan | None = None
+    planned: Record | None = None  # as the plan wires the present template
     engines: tuple[Engine, ...] = ()
     settled: bool = False
     progress: Progress | None = None  # where the tier rolls its wiring out
@@ -89,6 +90,13 @@ class Outcome:
     def is_wired(self) -> bool:
         """Return whether its pods carry a wiring after this call."""
         return self.action in (Action.WIRED, Action.REPLAYED)
+
+    @property
+    def moves_to(self) -> Record | None:
+        """Return the wiring that its pods get now, or in its turn; None where it gets none."""
+        if self.action is Action.WIRED:
+            return self.record
+        return self.planned if self.progress is Progress.BEHIND else None
 
     @property
     def shares(self) -> list[usage.Share]:
@@ -239,7 +247,7 @@ class Decider:
             outcome = self.fall_back(request, why, found)
         else:
             outcome = self._wire_new_template(request, wired, found, plan.tier.spec.wiring)
-        return replace(outcome, plan=plan, engines=wired.engines)
+        return replace(outcome, plan=plan, planned=wired.record, engines=wired.engines)
 
     def _wait_for_tier(
         self, request: OffloadRequest, wired: wire.Wired, found: lookup.Found, update: WiringUpdate

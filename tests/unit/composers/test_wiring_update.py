@@ -12,7 +12,7 @@ from function.api.tier import WiringUpdate
 from function.composers import rollout
 from function.workloads.rolled import is_rolled_out
 from tests.unit.composers import documents as d
-from tests.unit.composers.calls import Document, call, observe
+from tests.unit.composers.calls import Document, Outcome, call, observe
 
 KEY = "model-serving-main"
 PROGRESS = "modelplane.ai/kv-offload-progress"
@@ -770,28 +770,73 @@ def test_a_consumer_that_moves_in_its_turn_remains() -> None:
     assert found.status({}) == {"remaining": "1"}
 
 
-def test_a_pair_that_disagrees_in_its_turn_stays_behind() -> None:
-    """Decode runs an image that prefill does not go with: who moves alone would be refused."""
-    tier = d.ready_tier("n", backend="NIXL", lmcache=None, nixl={}, wiring={"update": "Rolling"})
+PAIR_TIER = {"backend": "NIXL", "lmcache": None, "wiring": {"update": "Rolling"}}
 
-    def half(role: str, image: str = d.IMAGE) -> Document:
-        made = d.engine({"modelplane.ai/kv-offload-tier": "n"}, image=image)
-        pod = d.wired_pod(made)
-        pod["metadata"]["labels"]["llm-d.ai/role"] = role
-        made["spec"]["forProvider"]["manifest"]["metadata"]["name"] = role
-        return made
 
-    pair = {role: half(role) for role in ("prefill", "decode")}
-    required = d.requirements(tier, name="n")
-    got = call(d.replica(), desired=pair, required=required)
-    pair["decode"] = half("decode", "vllm/vllm-openai:v0.33.0")
-    got = call(d.replica(), desired=pair, observed=observe(got), required=required)
-    assert got.conditions["KVOffloadReady"] == ("False", "VersionMismatch")
-    edited = deepcopy(tier)
-    edited["spec"]["nixl"] = {"leaseSeconds": 60}
-    edited["metadata"]["generation"] = edited["status"]["observedGeneration"] = 2
+def half(role: str, name: str, image: str = d.IMAGE) -> Document:
+    made = d.engine({"modelplane.ai/kv-offload-tier": "n"}, image=image)
+    d.wired_pod(made)["metadata"]["labels"]["llm-d.ai/role"] = role
+    made["spec"]["forProvider"]["manifest"]["metadata"]["name"] = f"{name}-{role}"
+    return made
+
+
+def test_a_pair_that_disagrees_takes_no_turn_from_others() -> None:
+    """Decode of a runs an image that prefill does not go with: in its turn a would be refused."""
+    tier = d.ready_tier("n", nixl={}, **PAIR_TIER)
+    pairs = {name: {it: half(it, name) for it in ("prefill", "decode")} for name in "ab"}
+    got: dict[str, Outcome] = {}
+    turns: tuple[str, ...] = ()
+
+    def ask() -> dict[str, str]:
+        nonlocal turns
+        found = d.requirements(tier, name="n")
+        for name, pair in pairs.items():
+            turn = {"metadata": {"annotations": {"modelplane.ai/kv-offload-generation": "2"}}}
+            mine = [turn] if f"ModelReplica/team-a/{name}" in turns else []
+            seen = observe(got[name]) if name in got else {}
+            required = found | {"turn/modelplane-system/n": mine}
+            got[name] = call(d.replica(name), desired=pair, observed=seen, required=required)
+        marks = [
+            {**it, "metadata": {**it["metadata"], "namespace": "team-a"}}
+            for each in got.values()
+            for it in each.desired.values()
+            if it["kind"] == "Usage"
+        ]
+        keys = rollout.Rollout(turns=turns).resources(("modelplane-system", "n"), 2)
+        turns = rollout.of(marks, WiringUpdate(update="Rolling"), ready=True, observed=keys).turns
+        return {name: said(each) for name, each in got.items()}
+
+    ask()
+    assert ask() == {"a": "Current", "b": "Current"}
+    pairs["a"]["decode"] = half("decode", "a", "vllm/vllm-openai:v0.33.0")
+    assert ask() == {"a": "Current", "b": "Current"}
+    assert got["a"].conditions["KVOffloadReady"] == ("False", "VersionMismatch")
+    before = {key: got["a"].desired[key]["spec"] for key in pairs["a"]}
+    tier["spec"]["nixl"] = {"leaseSeconds": 60}
+    tier["metadata"]["generation"] = tier["status"]["observedGeneration"] = 2
+    progress = [ask() for _ in range(6)]
+    assert [it["b"] for it in progress] == ["Behind", "Moving", *["Current"] * 4]
+    assert {it["a"] for it in progress} == {""}, "as of one engine that the tier refuses"
+    assert got["a"].conditions["KVOffloadReady"] == ("False", "VersionMismatch")
+    assert {key: got["a"].desired[key]["spec"] for key in pairs["a"]} == before
+    pairs["a"]["decode"] = half("decode", "a")
+    progress = [ask() for _ in range(5)]
+    assert [it["a"] for it in progress] == ["Behind", "Moving", *["Current"] * 3]
+    assert turns == ()
+
+
+@pytest.mark.parametrize("has_turn", [True, False])
+def test_an_engine_whose_files_have_no_place_takes_no_turn(has_turn: bool) -> None:
+    """Its answer is the same with a turn and without: else it asks for one again and again."""
+    tier = d.ready_tier(wiring={"update": "Rolling"})
+    first = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(tier))
+    files = deepcopy(first.desired["configmap-kv-offload"])
+    files["spec"]["forProvider"]["manifest"]["data"] = {"theirs": "x"}
+    desired = {KEY: d.engine(), "configmap-kv-offload": files}
+    tier["spec"] |= EDIT
+    tier["metadata"]["generation"] = tier["status"]["observedGeneration"] = 2
     turn = {"metadata": {"annotations": {"modelplane.ai/kv-offload-generation": "2"}}}
-    required = d.requirements(edited, name="n") | {"turn/modelplane-system/n": [turn]}
-    for _ in range(4):
-        got = call(d.replica(), desired=pair, observed=observe(got), required=required)
-        assert said(got) == "Behind"
+    required = d.requirements(tier) | {TURN: [turn] if has_turn else []}
+    got = call(d.replica(), desired=desired, observed=observe(first), required=required)
+    assert (said(got), got.conditions["KVOffloadReady"]) == ("", ("False", "PodConflict"))
+    assert got.desired[KEY]["spec"] == first.desired[KEY]["spec"]
