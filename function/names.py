@@ -62,10 +62,12 @@ LABEL_PROVIDER_CONFIG = f"{_PREFIX}-provider-config"
 # On a fleet's child: the uid of the InferenceCluster that it was stamped for.
 ANNOTATION_CLUSTER = f"{_PREFIX}-cluster-uid"
 # On a fleet's child: the revision of the fleet's spec that it was stamped with last, and the same
-# once more where the child was not ready then; and the fleet's revision before that edit.
+# once more where the child was not ready then; the fleet's revision before that edit; and "true"
+# while the child has not worked since its spec changed.
 LABEL_REVISION = f"{_PREFIX}-revision"
 ANNOTATION_UNREADY = f"{_PREFIX}-stamped-unready"
 ANNOTATION_PREVIOUS = f"{_PREFIX}-previous-revision"
+ANNOTATION_UNPROVEN = f"{_PREFIX}-unproven"
 # On a Usage: the tier that is used, and the fleet it belongs to.
 LABEL_USED_TIER = f"{_PREFIX}-used-tier"
 LABEL_USED_FLEET = f"{_PREFIX}-used-fleet"

@@ -110,6 +110,7 @@ def _child(
         names.ANNOTATION_CLUSTER: cluster_uid,
         names.ANNOTATION_UNREADY: stamp.unready,
         names.ANNOTATION_PREVIOUS: stamp.previous,
+        names.ANNOTATION_UNPROVEN: "true" if stamp.unproven else "",
     }
     notes = {key: value for key, value in notes.items() if value}
     if notes:

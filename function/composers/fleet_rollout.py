@@ -40,6 +40,7 @@ _DELETION = ("metadata", "deletionTimestamp")
 _REVISION = ("metadata", "labels", names.LABEL_REVISION)
 _UNREADY = ("metadata", "annotations", names.ANNOTATION_UNREADY)
 _PREVIOUS = ("metadata", "annotations", names.ANNOTATION_PREVIOUS)
+_UNPROVEN = ("metadata", "annotations", names.ANNOTATION_UNPROVEN)
 _VERSION = ("metadata", "resourceVersion")
 # How many children, and how large a fleet must be to have none.
 _MOST_GUARDED, _GUARDED_BELOW = 8, 400
@@ -63,14 +64,16 @@ class Stamp:
     """What a child is composed with.
 
     `unready`: the revision that it took while not ready. `previous`: the fleet's revision before
-    the edit in which the child took its own; "" if it took it in none. `version`: the
-    resourceVersion that a child must still have, which waits for an edit.
+    the edit in which the child took its own; "" if it took it in none. `unproven`: it has not
+    worked since an edit changed it. `version`: the resourceVersion that a child must still have,
+    which waits for an edit.
     """
 
     spec: Json
     revision: str
     unready: str = ""
     previous: str = ""
+    unproven: bool = False
     version: str = ""
 
 
@@ -203,13 +206,17 @@ class FleetRollout:
             takes = self.decision.newcomers or self._stable == self.revision
             takes = takes and not member.refused
         if takes:
-            previous = self._previous_of(member)
-            return Stamp(self.target(cluster), self.revision, self._unready(member), previous)
+            unready, previous = self._unready(member), self._previous_of(member)
+            changes = member.exists and not member.updated
+            unproven = not unready and (changes or member.unproven)
+            return Stamp(self.target(cluster), self.revision, unready, previous, unproven)
         if not member.exists:
             return self._running(cluster)
-        kept = self.observed(cluster)
-        if kept is None or not member.updated:
-            return kept and replace(kept, version=self._guard(cluster))
+        if (kept := self.observed(cluster)) is None:
+            return None
+        kept = replace(kept, unproven=member.unproven)
+        if not member.updated:
+            return replace(kept, version=self._guard(cluster))
         return replace(kept, unready=kept.revision if member.excused and not member.done else "")
 
     def _guard(self, cluster: str) -> str:
@@ -238,7 +245,8 @@ class FleetRollout:
         revision = access.text(child, *_REVISION)
         unready = access.text(child, *_UNREADY)
         kept = unready if unready == revision else ""
-        return Stamp(stamped(spec), revision, kept, access.text(child, *_PREVIOUS))
+        previous, unproven = access.text(child, *_PREVIOUS), access.text(child, *_UNPROVEN)
+        return Stamp(stamped(spec), revision, kept, previous, unproven == "true")
 
     def child(self, cluster: str) -> Json:
         """Return a cluster's child, {} where there is none. An unchanged one is decoded once."""
@@ -297,7 +305,7 @@ class FleetRollout:
             old = not member.updated and member.revision == self._stable
             if runs is None or not (old or member.untouched):
                 continue
-            runs = replace(runs, unready=runs.revision, previous="")
+            runs = replace(runs, unready=runs.revision, previous="", unproven=False)
             first = found.setdefault(self._overrides(member.cluster), runs)
             if first and self._with_defaults(first.spec) != self._with_defaults(runs.spec):
                 found[self._overrides(member.cluster)] = None
@@ -326,18 +334,21 @@ class FleetRollout:
         reason, judged = unfinished(child), tier_names.is_judged(child)
         failed = judged and reason not in _PASSING
         lost = reason in _UNSEEN
+        works = judged and ready and not reason and self._lasts(child)
+        unproven = found.unproven and not works
         return FleetCluster(
             cluster,
             labels,
             exists=True,
             updated=updated,
-            done=updated and judged and ready and not reason and self._lasts(child),
+            done=updated and works,
             ready=ready,
             failed=failed,
             busy=not judged or reason in _BUSY,
             lost=lost,
             # What fails in a fleet that is Done was broken by no edit; each later one must know.
-            excused=bool(found.unready) or (self._was_done and (failed or lost)),
+            excused=bool(found.unready) or (self._was_done and not unproven and (failed or lost)),
+            unproven=unproven,
             revision=found.revision,
             untouched=updated and found.revision != self.revision,
             refused=bool(not updated and self.conflict(cluster)),

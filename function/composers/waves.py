@@ -41,7 +41,8 @@ class FleetCluster:
 
     `exists`: the child is there and stays. `updated`: it carries the fleet's present spec. `done`:
     it works with it. `failed`: waiting alone will not make it work. `lost`: what is known of it is
-    old. `excused`: no edit made it unready, see `excuses`. `revision`: it was stamped with last.
+    old. `excused`: no edit made it unready, see `excuses`. `unproven`: its spec changed while it
+    worked, and it has not worked since. `revision`: it was stamped with last.
     `busy`: it starts, or takes an edit now. `untouched`: the edit changes nothing there (it is one
     of other clusters' overrides), so that it proves nothing; what an edit before changed there must
     work all the same. `refused`: its overrides do not fit together, so that it cannot have the
@@ -57,6 +58,7 @@ class FleetCluster:
     failed: bool = False
     lost: bool = False
     excused: bool = False
+    unproven: bool = False
     revision: str = ""
     busy: bool = False
     untouched: bool = False
@@ -88,9 +90,11 @@ def excuses(member: FleetCluster, stable_revision: str) -> bool:
     """Return whether a child that takes the edit now is excused if it does not work with it.
 
     It is new, or was not ready although it ran what the others run, and has not been since. One
-    that an edit before this one has broken is not: a second bad edit would break the next cluster.
+    that an edit before this one has broken is not, nor one that starts after an edit was set back:
+    a second bad edit would break the next cluster.
     """
-    was_unready = member.excused or member.revision == stable_revision
+    runs_stable = member.revision == stable_revision and not member.unproven
+    was_unready = member.excused or runs_stable
     return not member.exists or (not member.ready and was_unready)
 
 
@@ -146,6 +150,10 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     if rollout.paused:
         return decided(State.PAUSED, newcomers=False, waiting=_names(unsettled))
     open_ = [m for m in assigned[current] if m.exists and not m.updated and (proven or not m.lost)]
+    # A bad edit breaks no cluster more than the one before has broken: these prove it first.
+    running = stable(there)
+    hurt = [m for m in open_ if not (proven or m.works or m.lost or excuses(m, running))]
+    open_ = hurt or open_
     # Those that take an edit already come first: else two clusters would be in movement.
     open_.sort(key=lambda m: not m.busy)
     here = {m.cluster for m in open_}
@@ -180,7 +188,8 @@ def _assign(members: Sequence[FleetCluster], waves: Sequence[Wave]) -> list[list
     broken = {
         m.cluster
         for m in members
-        if m.failed and not (m.updated or m.busy or m.lost) and m.revision != running
+        if m.failed and not (m.updated or m.busy or m.lost)
+        if m.revision != running or m.unproven
     }
     free = broken | {m.cluster for m in members if m.skipped}
 

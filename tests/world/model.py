@@ -41,11 +41,17 @@ BROKEN = ("fails", "unseen")
 
 @dataclass(frozen=True, order=True)
 class Child:
-    """What one cluster's child carries and says. `unready`: it took its tag while not ready."""
+    """What one cluster's child carries and says.
+
+    `unready`: it took its tag while not ready. `unproven`: the mark of the function. `hurt`: it
+    worked when it took an edit, and has not since.
+    """
 
     tag: str
     word: str = "works"
     unready: bool = False
+    unproven: bool = False
+    hurt: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,7 @@ def _document(child: Child) -> dict[str, Any]:
     kept = {k: v for k, v in spec.items() if k not in ("clusterSelector", "rollout")}
     revision = _revision(child.tag)
     marks = {names.ANNOTATION_UNREADY: revision} if child.unready else {}
+    marks |= {names.ANNOTATION_UNPROVEN: "true"} if child.unproven else {}
     metadata = {"labels": {names.LABEL_REVISION: revision}, "annotations": marks, "generation": 1}
     status = {"observedGeneration": 1, "conditions": VERDICTS[child.word]}
     return {"metadata": metadata, "spec": kept, "status": status}
@@ -135,8 +142,11 @@ def called(fleet: Fleet, most: int) -> Fleet:
             assert not fleet.paused, f"{cluster} takes an edit that is paused"
             if child.word == "works" and not proven:
                 risked.add(cluster)
+                hurt = [c for c in fleet.children if c.hurt and c.word in ("starts", "fails")]
+                assert not hurt, "an edit puts a second cluster at risk"
         word = "starts" if moves else child.word
-        after.append(Child(carried, word, bool(stamp.unready)))
+        hurts = child.hurt or (moves and child.word == "works")
+        after.append(Child(carried, word, bool(stamp.unready), stamp.unproven, hurts))
     state = rolls.decision.state
     if state is Phase.DONE:
         assert all(c.tag == fleet.tag for c in after), "Done, and one does not have the edit"
@@ -170,7 +180,7 @@ def it_ends_when_all_work(fleet: Fleet, most: int) -> bool:
     """From every state: once all that starts or fails works again, the edit reaches all."""
     here = replace(fleet, paused=False)
     for _ in range(12):
-        works = tuple(replace(child, word="works") for child in here.children)
+        works = tuple(replace(child, word="works", hurt=False) for child in here.children)
         after = called(replace(here, children=works), most)
         if after == here and after.was == (here.tag, str(Phase.DONE)):
             return all(child.tag == here.tag for child in here.children)
@@ -197,7 +207,7 @@ def acts(fleet: Fleet, most: int) -> Iterator[tuple[str, Fleet]]:
         for word in WORDS:
             if word not in (child.word, "starts"):
                 rest = list(fleet.children)
-                rest[index] = replace(child, word=word)
+                rest[index] = replace(child, word=word, hurt=child.hurt and word != "works")
                 yield f"{CLUSTERS[index]} {word}", replace(fleet, children=tuple(rest))
 
 

@@ -1,5 +1,6 @@
 """An edit of a fleet tier reaches its clusters in turns: what each child is composed with."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -327,13 +328,78 @@ def test_fix_reaches_the_broken_cluster_first() -> None:
     assert world.steps(2) == ["a=v2 b=v3 c=v1 d=v1", "a=v3 b=v3 c=v1 d=v1"]
 
 
-def test_second_bad_edit_breaks_no_second_cluster() -> None:
-    world = fleet(says={("a", "v2"): "fails", ("a", "v3"): "fails"})
+def _bad_edit(world: World) -> None:
+    world.says |= {(cluster, "v2"): "fails" for cluster in "abcdefgh"}
     world.tag = "v2"
     world.steps(2)
+
+
+def _set_back(world: World) -> None:
+    """A bad edit is set back, and its cluster is not well again."""
+    _bad_edit(world)
+    world.says["a", "v1"] = "starts"
+    world.tag = "v1"
+    world.steps(2)
+
+
+def _set_back_at_once(world: World) -> None:
+    """An edit with which a cluster works is set back, and it does not come up again."""
+    world.tag = "v2"
+    world.step()
+    world.says["a", "v1"] = "denied"
+    world.tag = "v1"
+    world.steps(2)
+
+
+def _relabel(world: World) -> None:
+    """A label gives a cluster an override of the same revision, with which it does not work."""
+    world.says["a", "v1"] = "fails"
+    world.clusters["a"] = {"big": "yes"}
+    world.steps(3)
+
+
+# What has made a cluster unready when a bad edit comes.
+@pytest.mark.parametrize("before", [_bad_edit, _set_back, _set_back_at_once, _relabel])
+@pytest.mark.parametrize("names", ["abcd", "abcdefgh"])
+def test_second_bad_edit_breaks_no_second_cluster(
+    names: str, before: Callable[[World], None]
+) -> None:
+    big = {"matchLabels": {"big": "yes"}, "spec": {"startupTimeoutSeconds": 900}}
+    world = fleet(names, overrides=[big])
+    before(world)
+    assert world.carried().count("v1") >= len(names) - 1
+    world.says |= {(cluster, "v3"): "fails" for cluster in names}
     world.tag = "v3"
-    assert world.steps(3) == ["a=v3 b=v1 c=v1 d=v1"] * 3
+    world.steps(8)
+    assert world.carried() == " ".join(f"{it}={'v3' if it == 'a' else 'v1'}" for it in names)
     assert world.state() == ("Halted", 1, 0)
+
+
+def test_cluster_that_works_again_after_an_edit_is_excused_like_the_others() -> None:
+    """The mark goes when it works; what it does later was no edit."""
+    world = fleet("abc")
+    _set_back(world)
+    assert names.ANNOTATION_UNPROVEN in world.children["tier-a"]["metadata"]["annotations"]
+    del world.says["a", "v1"]
+    world.answer()
+    world.steps(2)
+    assert names.ANNOTATION_UNPROVEN not in str(world.children)
+    world.says = {("a", tag): "fails" for tag in ("v1", "v3")}
+    world.answer()
+    world.tag = "v3"
+    assert world.steps(4)[-1] == "a=v3 b=v3 c=v3"
+
+
+def test_edit_goes_where_the_last_one_was_set_back_before_the_first_wave() -> None:
+    """The first wave is of another cluster, which a bad edit would break too."""
+    world = fleet(rollout={"waves": [{"matchLabels": {"ring": "canary"}}]})
+    _set_back(world)
+    world.says["a", "v1"] = "fails"
+    world.answer()
+    world.clusters["b"] = {"ring": "canary"}
+    world.says |= {(cluster, "v3"): "fails" for cluster in "abcd"}
+    world.tag = "v3"
+    assert world.steps(6)[-1] == "a=v3 b=v1 c=v1 d=v1"
 
 
 def test_cluster_that_was_broken_before_does_not_block_an_edit() -> None:
@@ -711,6 +777,10 @@ EXCUSES: dict[str, tuple[Document, bool]] = {
     "the edit before broke it": ({"ready": False}, False),
     "it was excused for the edit before": ({"ready": False, "excused": True}, True),
     "it works since the edit before": ({"excused": True}, False),
+    "its spec was set back, and it has not worked since": (
+        {"ready": False, "revision": "stable", "unproven": True},
+        False,
+    ),
 }
 
 
