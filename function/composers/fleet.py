@@ -76,6 +76,10 @@ _IN_USE = (
 # Why a cluster that matches is passed over.
 _GOES = "are being deleted"
 _ANEW = "were declared again before the tier of the one before was gone"
+_REDECLARED = (
+    "Waits for {number} declared again before the tier of the one before was gone: {names}. Each"
+    " gets its own when that is gone; move the consumers that still use it."
+)
 _LEAVING = "Being taken off, where the ProviderConfig is kept until nothing is left: "
 _STRAY = "Crossplane composes it no more; delete it if it stays: KVOffloadTier "
 
@@ -157,6 +161,8 @@ class _FleetComposer:
         self.resolved = False
         self.used = {cluster for cluster in children(call) if is_in_use(call, PREFIX + cluster)}
         self.passed_over: set[str] = set()
+        # Of these, the ones that are there, and wait until the child of the one before is gone.
+        self.anew: set[str] = set()
         # Clusters that are left: the ProviderConfigs that are held by now and that are to be, and
         # whose child may not go yet.
         self.held = provider_config_guard.observed(call)
@@ -173,8 +179,9 @@ class _FleetComposer:
             self.call,
             self.plan,
             self.spec,
-            sorted(self.staying),
+            sorted(self.staying | self.anew),
             self.labels if self.resolved else None,
+            self.anew,
         )
         self.compose_children()
         self.derive_conditions()
@@ -217,6 +224,7 @@ class _FleetComposer:
         self.passed_over = {
             _GOES if leaves else _ANEW for name, _, leaves, *_ in named if name not in self.staying
         }
+        self.anew = {name for name, _, leaves, *_ in named if not leaves} - self.staying
         if self.resolved and self.tier.spec.removal != "Remove":
             self.unselected = there - self.uids.keys()
             self.kept = {name for name in self.unselected if self._is_kept(name)}
@@ -306,7 +314,8 @@ class _FleetComposer:
             self.answer.resources[PREFIX + cluster] = Composed(manifest, self._is_ready(cluster))
 
     def _is_ready(self, cluster: str) -> bool:
-        return tier_names.is_ready_child(self.call, PREFIX + cluster)
+        is_own = cluster not in self.anew
+        return is_own and tier_names.is_ready_child(self.call, PREFIX + cluster)
 
     def _cluster_resolved(self) -> Condition:
         """Return whether clusters match; a fleet that only keeps clusters has none."""
@@ -317,7 +326,8 @@ class _FleetComposer:
             none = "spec.clusterSelector.matchLabels: no InferenceCluster carries these labels"
             but = f", but ones that {' or '.join(sorted(self.passed_over))}."
             said.append(none + (but if self.passed_over else "."))
-        leave = set(self.clusters) - self.staying - self.kept
+        said += [_named(_REDECLARED, self.anew)] if self.anew else []
+        leave = set(self.clusters) - self.staying - self.anew - self.kept
         said += [_named(_KEPT, self.kept)] if self.kept else []
         said += [_named(_IN_USE, leave)] if leave else []
         said += [f"{_LEAVING}{', '.join(sorted(self.holds))}."] if self.holds else []
@@ -325,13 +335,18 @@ class _FleetComposer:
         verdict = (TRUE, c.REASON_RESOLVED) if self.staying else (FALSE, c.REASON_NO_CLUSTERS)
         return Condition(c.CONDITION_CLUSTER, *verdict, " ".join(said))
 
+    def _chosen(self) -> set[str]:
+        """Return the clusters that the fleet is judged by: not those that it only keeps."""
+        return self.staying | self.anew if self.resolved else set(self.clusters)
+
     def derive_conditions(self) -> None:
-        waiting = [cluster for cluster in self.clusters if not self._is_ready(cluster)]
-        if waiting or not self.clusters:
+        chosen = self._chosen()
+        waiting = [cluster for cluster in sorted(chosen) if not self._is_ready(cluster)]
+        if waiting or not chosen:
             message = "Not ready yet on: " + cut(", ".join(waiting), _MOST_NAMES) if waiting else ""
             ready = (FALSE, c.REASON_STARTING if waiting else c.REASON_WAITING, message)
         else:
-            ready = (TRUE, c.REASON_READY, f"Ready on all {len(self.clusters)} clusters.")
+            ready = (TRUE, c.REASON_READY, f"Ready on all {len(chosen)} clusters.")
         self.answer.conditions = [
             Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID),
             self._cluster_resolved(),
@@ -369,9 +384,9 @@ class _FleetComposer:
 
     def _summary(self) -> str:
         """Return how many of the selected clusters are ready, and how many others are kept."""
-        chosen = self.staying if self.resolved else set(self.clusters)
+        chosen = self._chosen()
         there = sum(1 for cluster in chosen if self._is_ready(cluster))
-        kept = len(self.clusters) - len(chosen)
+        kept = len(set(self.clusters) - chosen)
         return f"{there}/{len(chosen)} clusters" + (f", {kept} kept" if kept else "")
 
     def protect(self) -> None:

@@ -6,7 +6,7 @@ revision of that spec. `fleet_rollout_report` reports the rollout.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -96,7 +96,8 @@ class FleetRollout:
     """The rollout of a fleet's spec over its clusters, as its children show it on this call.
 
     `clusters`: those that match the selector. `labels`: their labels, None while unresolved.
-    `before`: `status.rollout` as the last call wrote it.
+    `anew`: those of them whose child is of a cluster that had the name before. `before`:
+    `status.rollout` as the last call wrote it.
     """
 
     def __init__(
@@ -106,11 +107,13 @@ class FleetRollout:
         spec: Json,
         clusters: Iterable[str],
         labels: Mapping[str, Mapping[str, str]] | None,
+        anew: Collection[str] = (),
     ) -> None:
         self.call = call
         self.plan = plan
         self.tier = plan.tier
         self.clusters = tuple(clusters)
+        self.anew = anew
         self.labels = labels or {}
         self.resolved = labels is not None
         self.spec = spec
@@ -183,9 +186,12 @@ class FleetRollout:
 
     @cached_property
     def decision(self) -> waves.Decision:
-        """Return who takes the edit now. A finished rollout stays Done, whatever fails later."""
+        """Return who takes the edit now. A finished rollout stays Done, whatever fails later.
+
+        Not where a cluster has no child: it cannot have the revision.
+        """
         found = waves.decide(self.members, self.strategy)
-        stays = not self._old and not any(m.refused for m in self.members)
+        stays = not self._old and all(m.exists and not m.refused for m in self.members)
         return replace(found, state=State.DONE, waiting=()) if self._was_done and stays else found
 
     @property
@@ -327,7 +333,7 @@ class FleetRollout:
     def _read(self, cluster: str) -> FleetCluster:
         found, child = self.observed(cluster), self.child(cluster)
         labels = self.labels.get(cluster, {})
-        if found is None or access.text(child, *_DELETION):
+        if found is None or cluster in self.anew or access.text(child, *_DELETION):
             return FleetCluster(cluster, labels, refused=bool(self.conflict(cluster)))
         updated = self._is_target(cluster, found.spec)
         ready = tier_names.is_ready(child) and _serves(child)

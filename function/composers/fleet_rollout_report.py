@@ -79,6 +79,8 @@ def _why(rollout: FleetRollout, cluster: str) -> str:
     child = rollout.child(cluster)
     if rollout.by_cluster[cluster].refused:
         return rollout.conflict(cluster)
+    if cluster in rollout.anew:
+        return "the tier of the cluster that had the name before is still there"
     if not child:
         return "no child yet"
     if cluster in rollout.decision.turns:

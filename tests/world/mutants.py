@@ -523,8 +523,20 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_ROLLOUT, "len({*self.behind, *self.turns})", "len({*self.behind})"),
     (
         "function/composers/fleet.py",
-        "return tier_names.is_ready_child(self.call, PREFIX + cluster)",
+        "return is_own and tier_names.is_ready_child(self.call, PREFIX + cluster)",
         "return True",
+    ),
+    (
+        "function/composers/fleet.py",
+        "return is_own and tier_names.is_ready_child(self.call, PREFIX + cluster)",
+        "return tier_names.is_ready_child(self.call, PREFIX + cluster)",
+    ),
+    (_FLEET, "all(m.exists and not m.refused for", "all(not m.refused for"),
+    (_FLEET, "if found is None or cluster in self.anew or", "if found is None or"),
+    (
+        "function/composers/fleet.py",
+        "return self.staying | self.anew if self.resolved else set(self.clusters)",
+        "return set(self.clusters)",
     ),
     ("function/composers/provider_config_guard.py", '"Synced") != "Unknown"}', '"Synced")}'),
     # Quarantine

@@ -135,15 +135,18 @@ class Rules(Writes):
         if waits and not fails and not tier["spec"].get("rollout", {}).get("paused"):
             said = condition(tier, "RolledOut")
             self.broken(f"{key[2]}: the edit does not reach {sorted(waits)}: {said}")
+        own = {name: child for name, child in children.items() if name in clusters}
+        waits += [name for name, child in own.items() if self.is_of_another(child)]
         if (status(tier, "RolledOut") == "True") and waits:
             self.broken(f"{key[2]} says RolledOut, and {sorted(waits)} wait")
-        own = [c for c in clusters if c in children and not self.is_of_another(children[c])]
         works = (
             bool(own)
             and not earlier & clusters
             and all(
-                status(child, "Ready") == "True" and status(child, "Accepted") != "False"
-                for child in children.values()
+                status(child, "Ready") == "True"
+                and status(child, "Accepted") != "False"
+                and not self.is_of_another(child)
+                for child in own.values()
             )
         )
         if ready != works:

@@ -1351,6 +1351,43 @@ def test_fleet_says_why_it_passes_over_a_cluster() -> None:
     )
 
 
+@pytest.mark.parametrize("name", sorted(ANEW.keys() - {"of an older release"}))
+def test_fleet_waits_for_a_redeclared_cluster(name: str) -> None:
+    """It has no tier of its own yet, and says nothing good by that of the one before."""
+    seen, found, *_ = ANEW[name]
+    fleet = protected(d.tier(**FLEET))
+    first = call(fleet, required=BOTH, observed=stamped())
+    assert first.conditions["RolledOut"] == ("True", "Done")
+    got = call({**fleet, "status": first.status}, required=found, observed=seen)
+    assert got.conditions["RolledOut"] == ("False", "Progressing")
+    assert got.status["rollout"]["waiting"] == ["us"]
+    assert (got.composite_ready, got.status["cluster"], got.ttl) == ("FALSE", "1/2 clusters", 10)
+    assert got.conditions["AgentsReady"] == ("False", "Starting")
+    assert got.messages["AgentsReady"] == "Not ready yet on: us"
+    assert "left the fleet" not in got.messages["ClusterResolved"]
+    assert name not in ("in use", "held first") or got.messages["ClusterResolved"].startswith(
+        "Waits for 1 cluster declared again before the tier of the one before was gone: us. Each"
+        " gets its own when that is gone; move the consumers that still use it."
+    )
+
+
+def test_kept_cluster_that_fails_keeps_no_fleet_from_being_ready() -> None:
+    """To take it out of the selector is what a halt advises."""
+    observed = observe(call(d.tier(**FLEET), required=BOTH))
+    conditions = [{"type": "Ready", "status": "False", "reason": "Creating"}]
+    for key in ("tier-us", "tier-eu"):
+        seen = observed | {key: {**observed[key], "status": {"conditions": conditions}}}
+        got = call(d.tier(**FLEET), required=ONLY_EU | {BY_NAME: [US]}, observed=seen)
+        is_kept = key == "tier-us"
+        assert got.composite_ready == ("TRUE" if is_kept else "FALSE")
+        assert got.messages["AgentsReady"] == (
+            "Ready on all 1 clusters." if is_kept else "Not ready yet on: eu"
+        )
+        rows = {row["name"]: row["ready"] for row in got.status["clusters"]}
+        assert rows == {"eu": is_kept, "us": not is_kept}
+        assert got.status["cluster"] == f"{int(is_kept)}/1 clusters, 1 kept"
+
+
 @pytest.mark.parametrize("name", PARTING)
 def test_provider_config_outlives_the_leaving_child(name: str) -> None:
     """Without the hold a ProviderConfig that is being deleted goes before the child's Objects, and

@@ -529,6 +529,17 @@ def test_cluster_that_joins_without_nodes_does_not_halt() -> None:
     assert world.steps(3)[-1] == "a=v2 b=v2 c=v2 d=v2 e=v2"
 
 
+def test_rolled_out_fleet_waits_for_the_child_of_a_cluster_that_joins() -> None:
+    world = fleet()
+    world.clusters["e"] = {}
+    world.step()
+    assert world.got is not None
+    assert world.got.conditions["RolledOut"] == ("False", "Progressing")
+    assert world.got.messages["RolledOut"].endswith("Waiting for e (no child yet).")
+    world.step()
+    assert world.state() == ("Done", 2, 5)
+
+
 def test_cluster_that_leaves_keeps_its_spec() -> None:
     world = fleet()
     for child in world.children.values():
