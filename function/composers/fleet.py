@@ -81,6 +81,10 @@ _REDECLARED = (
     " gets its own when that is gone; move the consumers that still use it."
 )
 _LEAVING = "Being taken off, where the ProviderConfig is kept until nothing is left: "
+_FRESH = (
+    "Taken off once Crossplane has reconciled each: {names}. Where one stays, kubectl describe kvot"
+    " says why; one that never ran can be deleted."
+)
 _STRAY = "Crossplane composes it no more; delete it if it stays: KVOffloadTier "
 
 
@@ -168,6 +172,7 @@ class _FleetComposer:
         self.held = provider_config_guard.observed(call)
         self.holds: dict[str, str] = {}
         self.last: list[str] = []
+        self.fresh: set[str] = set()
         self.strays: set[str] = set()
         self.answer = Answer()
 
@@ -257,7 +262,6 @@ class _FleetComposer:
         The guard goes with the fleet: a Usage that core has seen must protect that first.
         """
         going = children(self.call).keys() - set(self.clusters)
-        fresh = set()
         for cluster in going:
             config = self.held.get(cluster) or self.call.observed_value(PREFIX + cluster, *_CONFIG)
             if config:  # else it has nothing on its cluster
@@ -266,11 +270,11 @@ class _FleetComposer:
                 self.call.observed_whole_condition(PREFIX + cluster, kind)
                 for kind in ("Ready", c.CONDITION_ACCEPTED)
             ):
-                fresh.add(cluster)  # or has it, and core has yet to write its first status
+                self.fresh.add(cluster)  # or has it, and core has yet to write its first status
         guarded = provider_config_guard.in_force(self.call, self.holds)
         if not is_in_use(self.call):
             guarded = set()
-        self.last = sorted((self.holds.keys() - guarded) | fresh)
+        self.last = sorted((self.holds.keys() - guarded) | self.fresh)
         lingering = self._lingering()
         self.holds |= {k: v for k, v in self.held.items() if lingering is None or k in lingering}
         self.answer.resources |= provider_config_guard.compose(self.holds, self.tier.spec.namespace)
@@ -331,6 +335,9 @@ class _FleetComposer:
         said += [_named(_KEPT, self.kept)] if self.kept else []
         said += [_named(_IN_USE, leave)] if leave else []
         said += [f"{_LEAVING}{', '.join(sorted(self.holds))}."] if self.holds else []
+        if self.fresh:
+            tiers = children(self.call)
+            said.append(_named(_FRESH, {f"KVOffloadTier {tiers[it]}" for it in self.fresh}))
         said += [f"{_STRAY}{', '.join(sorted(self.strays))}."] if self.strays else []
         verdict = (TRUE, c.REASON_RESOLVED) if self.staying else (FALSE, c.REASON_NO_CLUSTERS)
         return Condition(c.CONDITION_CLUSTER, *verdict, " ".join(said))
@@ -361,7 +368,7 @@ class _FleetComposer:
             self.answer.conditions.append(serving.of_fleet(self.call, children))
         self.answer.ready = self.resolved and bool(self.staying) and not waiting
         rests = self.resolved and self.rollout.decision.state in (State.DONE, State.PAUSED)
-        settled = self.answer.ready and not self.holds and rests
+        settled = self.answer.ready and not (self.holds or self.fresh) and rests
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled else TTL_UNSETTLED
 
     def write_status(self) -> None:

@@ -1166,10 +1166,16 @@ def test_child_that_core_has_not_finished_once_stays() -> None:
     observed = observe(call(d.tier(**FLEET), required=BOTH))
     fresh = {k: v for k, v in observed["tier-us"].items() if k != "status"}
     required = {"clusters": [us, d.cluster("eu")]}
+    fresh_name = fresh["metadata"]["name"]
     failed = {"conditions": [{"type": "Synced", "status": "False"}]}  # core's own word
     for child in (fresh, {**fresh, "status": failed}):
         got = call(d.tier(**FLEET), required=required, observed=observed | {"tier-us": child})
         assert got.desired["tier-us"]["spec"] == fresh["spec"]
+        assert got.ttl == 10
+        assert got.messages["ClusterResolved"] == (
+            f"Taken off once Crossplane has reconciled each: KVOffloadTier {fresh_name}. Where one"
+            " stays, kubectl describe kvot says why; one that never ran can be deleted."
+        )
     assert "tier-us" not in call(d.tier(**FLEET), required=required, observed=observed).desired
 
 
