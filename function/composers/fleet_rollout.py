@@ -223,7 +223,10 @@ class FleetRollout:
         kept = replace(kept, unproven=member.unproven)
         if not member.updated:
             return replace(kept, version=self._guard(cluster))
-        return replace(kept, unready=kept.revision if member.excused and not member.done else "")
+        # A child of an older release has no revision, and needs one to be marked.
+        own = kept.revision or self.revision
+        unready = own if member.excused and not member.done else ""
+        return replace(kept, revision=kept.revision or unready, unready=unready)
 
     def _guard(self, cluster: str) -> str:
         """Return the resourceVersion that a child which waits must still have, "" for any.

@@ -346,7 +346,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (_WAVES, "if not (m.settled and proven)]", "if not m.settled]"),
     (_WAVES, "m.failed or m.lost) and not m.skipped}", "m.failed or m.lost)}"),
-    (_FLEET, "kept.revision if member.excused and not member.done else", "kept.unready or"),
+    (_FLEET, "own if member.excused and not member.done else", "kept.unready or"),
+    (_FLEET, "own = kept.revision or self.revision", "own = kept.revision"),
     (_WAVES, "    if rollout.paused:", "    if False:"),
     (_WAVES, "return proven and all(m.settled for m in wave)", "return proven"),
     (

@@ -934,6 +934,25 @@ def test_new_way_to_compute_revisions_hides_no_broken_cluster() -> None:
     assert stale.count("x") == 7, "only the one that fails is stamped again"
 
 
+def test_dead_child_of_a_release_without_revisions_blocks_no_edit() -> None:
+    """It died in a Done fleet; an edit that changes nothing there gave the others a revision."""
+    world = fleet("abcd", overrides=[])
+    for child in world.children.values():
+        del child["metadata"]["labels"][names.LABEL_REVISION]
+    world.overrides = [{"matchLabels": {"big": "yes"}, "spec": {"startupTimeoutSeconds": 900}}]
+    for name in "abd":
+        world.clusters[name] = {"big": "yes"}
+    world.steps(5)
+    assert world.edited() == set("abd") and world.state()[0] == "Done"
+    world.says = {("c", tag): "fails" for tag in ("v1", "v2", "v3")}
+    world.answer()
+    world.steps(2)
+    for tag in ("v2", "v3"):
+        world.tag = tag
+        assert world.steps(6)[-1] == f"a={tag} b={tag} c={tag} d={tag}"
+        assert world.state()[0] == "Done"
+
+
 def test_hand_edit_is_undone_although_another_cluster_has_failed_since() -> None:
     world = fleet(says={})
     world.says = {("c", "v1"): "fails"}
