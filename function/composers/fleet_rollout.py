@@ -44,6 +44,8 @@ _UNPROVEN = ("metadata", "annotations", names.ANNOTATION_UNPROVEN)
 _VERSION = ("metadata", "resourceVersion")
 # How many children, and how large a fleet must be to have none.
 _MOST_GUARDED, _GUARDED_BELOW = 8, 400
+# Of minReadySeconds, for Serving: an observer calls an engine idle after an hour.
+_MOST_SERVING = 1800
 # Reasons of a child while its agents start or are replaced.
 _BUSY = frozenset({c.REASON_STARTING, c.REASON_UPDATING})
 # Reasons that end without an act of anybody; "" is a child without a condition yet.
@@ -343,7 +345,7 @@ class FleetRollout:
         reason, judged = unfinished(child), tier_names.is_judged(child)
         failed = judged and reason not in _PASSING
         lost = reason in _UNSEEN
-        works = judged and ready and not reason and self._lasts(child)
+        works = judged and ready and not reason and self._lasts(child, unproven=found.unproven)
         unproven = found.unproven and not works
         return FleetCluster(
             cluster,
@@ -378,10 +380,17 @@ class FleetRollout:
             self._conflicts[positions] = cut(said, _LONGEST) if problems else ""
         return self._conflicts[positions]
 
-    def _lasts(self, child: Json) -> bool:
-        """Return whether a child has been ready for long enough, and its engines have moved."""
+    def _lasts(self, child: Json, *, unproven: bool) -> bool:
+        """Return whether a child has been ready for long enough, and its engines have moved.
+
+        Serving changes with the traffic: it counts until the child has worked once, and for less
+        time than it takes to change again. Else an edit of busy clusters would never end.
+        """
         wanted = self.strategy.min_ready_seconds
-        passed = not wanted or self.call.has_passed(_since(child) + wanted)
+        ends = [_since(child, "Ready", *c.TIER_CONDITIONS) + wanted] if wanted else []
+        if wanted and unproven:
+            ends.append(_since(child, c.CONDITION_SERVING) + min(wanted, _MOST_SERVING))
+        passed = all(map(self.call.has_passed, ends))
         return passed and not moves_engines(child)
 
 
@@ -390,11 +399,11 @@ def moves_engines(child: Json) -> bool:
     return access.text(child, "status", "wiring", "remaining") not in ("", "0")
 
 
-def _since(child: Json) -> float:
-    """Return when a child's conditions changed last, in seconds since 1970."""
+def _since(child: Json, *kinds: str) -> float:
+    """Return when a child's conditions of these types changed last, in seconds since 1970."""
     times = [0.0]
     for entry in access.objects(child, "status", "conditions"):
-        if entry.get("type") in ("Ready", *c.TIER_CONDITIONS):
+        if entry.get("type") in kinds:
             try:
                 at = datetime.fromisoformat(str(entry.get("lastTransitionTime")))
             except ValueError:

@@ -348,6 +348,9 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_WAVES, "m.failed or m.lost) and not m.skipped}", "m.failed or m.lost)}"),
     (_FLEET, "own if member.excused and not member.done else", "kept.unready or"),
     (_FLEET, "own = kept.revision or self.revision", "own = kept.revision"),
+    (_FLEET, "if wanted and unproven:", "if wanted:"),
+    (_FLEET, "if wanted and unproven:", "if False:"),
+    (_FLEET, "min(wanted, _MOST_SERVING)", "wanted"),
     (_WAVES, "    if rollout.paused:", "    if False:"),
     (_WAVES, "return proven and all(m.settled for m in wave)", "return proven"),
     (

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -624,6 +625,28 @@ def test_ready_for_long_enough() -> None:
     assert "a (ready, for too short a time)" in world.got.messages["RolledOut"]
     world.now = NEW_YEAR + 601
     assert world.step() == "a=v2 b=v2 c=v1 d=v1"
+
+
+@pytest.mark.parametrize(("wanted", "seconds"), [(600, 600), (80000, 1800)])
+def test_cache_must_have_served_for_long_enough_once(wanted: int, seconds: int) -> None:
+    """What has served nobody until now has proven nothing; later it changes with the traffic."""
+    world = fleet(rollout={"minReadySeconds": wanted}, now=NEW_YEAR + 86400)
+
+    def begins_to_serve() -> None:
+        at = datetime.fromtimestamp(world.now, UTC).isoformat()
+        hits = {**said("Serving", "True", "Hitting"), "lastTransitionTime": at}
+        world.children["tier-a"]["status"]["conditions"].append(hits)
+
+    world.tag = "v2"
+    world.says["b", "v2"] = "starts"
+    world.step()
+    begins_to_serve()
+    world.now += seconds - 1
+    assert tag_of(world.ask().desired["tier-b"]) == "v1"
+    world.now += 2
+    assert world.step() == "a=v2 b=v2 c=v1 d=v1"
+    begins_to_serve()
+    assert world.ask().status["rollout"]["waiting"] == ["b"]
 
 
 def test_waves_by_label_and_share() -> None:
