@@ -53,9 +53,9 @@ def path(position: int) -> str:
 
 def _object(model: type[BaseModel], base: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
     known = fields(model)
-    tags = [tag for tag in _TAGS if tag in over and tag in known]
-    if base and any(base.get(tag, known[tag].info.default) != over[tag] for tag in tags):
-        return dict(over)
+    tags = {tag: known[tag].info.default for tag in _TAGS if tag in over and tag in known}
+    if base and any((base.get(tag) or it) != (over[tag] or it) for tag, it in tags.items()):
+        base = {}
     out = dict(base)
     for key, value in over.items():
         if value is None:
@@ -69,26 +69,26 @@ def _value(field: ModelField | None, base: Any, over: Any) -> Any:
     if field is None:
         return over
     if field.container is None and field.model and isinstance(over, dict):
-        return _object(field.model, base if isinstance(base, dict) else {}, over)
-    if field.container is dict and isinstance(base, dict) and isinstance(over, dict):
-        return {k: v for k, v in {**base, **over}.items() if v is not None}
-    if field.keys and field.model and isinstance(base, list) and isinstance(over, list):
-        return _items(field.model, field.keys, base, over)
+        return _object(field.model, access.mapping(base), over)
+    if field.container is dict and isinstance(over, dict):
+        return {k: v for k, v in {**access.mapping(base), **over}.items() if v is not None}
+    if field.model and isinstance(over, list):
+        before = base if field.keys and isinstance(base, list) else []
+        return _items(field.model, field.keys, before, over)
     return over
 
 
 def _items(
     model: type[BaseModel], keys: Sequence[str], base: list[Any], over: list[Any]
 ) -> list[Any]:
-    """Merge items that agree in `keys`, and append the others."""
+    """Merge items that agree in `keys`, and append the others; without keys none agree."""
 
-    def name(item: Any) -> tuple[str, ...]:
-        return tuple(str(item.get(key)) if isinstance(item, dict) else "" for key in keys)
+    def name(number: int, item: Any) -> tuple[object, ...]:
+        return tuple(str(access.mapping(item).get(key)) for key in keys) or (number,)
 
-    by_name = {name(item): item for item in base}
-    for item in over:
-        before = by_name.get(name(item))
-        if isinstance(before, dict) and isinstance(item, dict):
-            item = _object(model, before, item)
-        by_name[name(item)] = item
+    by_name = {name(number, item): item for number, item in enumerate(base)}
+    for number, item in enumerate(over):
+        before = access.mapping(by_name.get(name(number, item)))
+        merged = _object(model, before, item) if isinstance(item, dict) else item
+        by_name[name(number, item)] = merged
     return list(by_name.values())

@@ -72,6 +72,30 @@ MERGES: dict[str, tuple[list[Document], dict[str, Any]]] = {
     ),
     "nothing there": ([{"readiness": {"minNodes": 0}}], {"readiness": {"minNodes": 0}}),
     "removed": ([{"rdma": None}], {"rdma": None}),
+    "nothing removed from another mode": (
+        [{"lmcache": {"mode": "InProcess", "l1": None, "inProcess": {"memoryGiB": 20}}}],
+        {"lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 20}}},
+    ),
+    "nothing removed from what is not there": (
+        [{"readiness": {"minNodes": 0, "minAvailable": None}, "nodes": None}],
+        {"readiness": {"minNodes": 0}, "nodes": None},
+    ),
+    "the mode removed, which is the default then": (
+        [{"lmcache": {"mode": None}}],
+        {"lmcache": BASE["lmcache"]},
+    ),
+    "nothing removed from a map that is not there": (
+        [{"nodes": None}, {"nodes": {"selector": {"gpu": None, "pool": "kv"}}}],
+        {"nodes": {"selector": {"pool": "kv"}}},
+    ),
+    "nothing removed from a new level": (
+        [{"lmcache": {"l2": [{**REDIS, "name": "more", "disk": None}]}}],
+        {"lmcache.l2": [DISK, REDIS, {**REDIS, "name": "more"}]},
+    ),
+    "nothing removed in a list without names": (
+        [{"nodes": {"tolerations": [{"key": "a", "operator": "Exists", "value": None}]}}],
+        {"nodes.tolerations": [{"key": "a", "operator": "Exists"}]},
+    ),
 }
 
 
