@@ -1,7 +1,7 @@
 """A RunFunctionRequest as composers see it: plain values, read only where they are asked for."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -218,11 +218,12 @@ class Call:
         kinds = ("Ready", "Synced") if by_existing else ("Ready",)
         return any(self.observed_condition(key, kind) == "True" for kind in kinds)
 
-    def is_applied(self, key: str) -> bool:
+    def is_applied(self, key: str, *, but: Container[str] = frozenset()) -> bool:
         """Return whether the provider has applied an Object as it is observed.
 
         It writes the generation that it applied with what the cluster made of it. Where it failed
-        it writes the generation that it tried, and leaves what it saw last: that must hold all.
+        it writes the generation that it tried, and leaves what it saw last: that must hold all but
+        the fields `but`, which others may write.
         """
         synced = self.observed_whole_condition(key, "Synced")
         if synced.get("status") == "False":
@@ -230,7 +231,7 @@ class Call:
                 self.observed_value(key, *path)
                 for path in (objects.MANIFEST, objects.STATUS_MANIFEST)
             )
-            return access.holds(there, wanted)
+            return access.holds(there, wanted, but=but)
         applied = synced.get("observedGeneration")
         return applied in (None, self.observed_value(key, "metadata", "generation"))
 

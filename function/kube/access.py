@@ -1,6 +1,6 @@
 """Read values of untrusted documents, whose types need not match their schema."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from function.kube import quantity
@@ -87,21 +87,31 @@ def at(document: Any, *path: str) -> Any:
     return document
 
 
-def holds(whole: Any, part: Any, *, is_quantity: bool = False) -> bool:
+def holds(
+    whole: Any, part: Any, *, is_quantity: bool = False, but: Container[str] = frozenset()
+) -> bool:
     """Return whether an API server's document has all that was written: lists item by item.
 
-    It leaves out what is empty, gives null a default, and writes 1024Mi as 1Gi.
+    It leaves out what is empty, gives null a default, and writes 1024Mi as 1Gi. `but`: fields at
+    any depth that others may have written since.
     """
     if part is None or whole is None:
-        return not part
+        return _is_empty(part)
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(
-            holds(whole.get(key), value, is_quantity=is_quantity or key in quantity.FIELDS)
+            holds(whole.get(key), value, is_quantity=is_quantity or key in quantity.FIELDS, but=but)
             for key, value in part.items()
+            if key not in but
         )
     if isinstance(part, list):
-        return isinstance(whole, list) and len(whole) == len(part) and all(map(holds, whole, part))
+        same = isinstance(whole, list) and len(whole) == len(part)
+        return same and all(holds(*pair, but=but) for pair in zip(whole, part, strict=True))
     return bool(whole == part) or (is_quantity and quantity.is_same(whole, part))
+
+
+def _is_empty(value: Any) -> bool:
+    """Return whether a value says nothing, at any depth: an API server may leave it out."""
+    return all(map(_is_empty, value.values())) if isinstance(value, dict) else not value
 
 
 def first_difference(one: Any, other: Any) -> str:

@@ -130,7 +130,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "is_behind = False and wired.record.wiring",
     ),
     (_CONSUMER + "turns.py", "is_up = not moves or", "is_up = True or"),
-    ("function/edge/request.py", "return access.holds(there, wanted)", "return True"),
+    ("function/edge/request.py", "return access.holds(there, wanted, but=but)", "return True"),
     (
         _CONSUMER + "turns.py",
         "(counts or call.observed_ready(request.key)) and is_up(call, request.key)",
