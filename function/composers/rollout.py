@@ -12,6 +12,7 @@ roll of N consumers, and each edit of one of them, cost N calls more than once.
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -20,12 +21,18 @@ from function.api.tier import WiringUpdate
 from function.composers import quarantine, usage
 from function.composers.agents import needed
 from function.composers.usage import Consumer
+from function.edge.request import Call
 from function.kube import access, naming
 from function.kube.access import Json
+from function.problems import cut
 
 # Consumers that move at the same time. Each costs the tier a Usage, and ten events of the hundred
 # after which core's circuit breaker opens.
 MAX_TURNS = 10
+# After which the status names who has a turn, in seconds: most are up long before, and each change
+# of the status calls every consumer on core 2.4.
+LATE = 1800.0
+MAX_WAITS_FOR = 512
 # Of `status.wiring.remaining`. Each change calls every consumer on core 2.4: few steps, far apart.
 _STEPS = (2, 10, 100, 1_000, 10_000)
 
@@ -42,17 +49,21 @@ class Progress(StrEnum):
 class Rollout:
     """`turns`: who may move, or moves in its turn. All as `reference` writes them, sorted.
 
-    `moving`: also those whose own template has changed.
+    `moving`: also those whose own template has changed. `late`: who has had a turn for too long.
     """
 
     behind: tuple[str, ...] = ()
     moving: tuple[str, ...] = ()
     turns: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
 
     def status(self, before: object) -> Json:
         """Return `status.wiring` of the tier. `before`: what it says now."""
         shown = access.text(before, "remaining") if isinstance(before, Mapping) else ""
-        return {"remaining": step(len({*self.behind, *self.turns}), shown)}
+        found = {"remaining": step(len({*self.behind, *self.turns}), shown)}
+        if self.late and set(self.behind) - set(self.turns):
+            found["waitsFor"] = cut(", ".join(self.late), MAX_WAITS_FOR)
+        return found
 
     def resources(
         self, tier: tuple[str, str], generation: object, quarantines: int = 0
@@ -78,12 +89,18 @@ def worst(found: set[Progress]) -> Progress:
 
 
 def of(
-    usages: list[Json], wiring: WiringUpdate, *, ready: bool, observed: Container[str] = ()
+    usages: list[Json],
+    wiring: WiringUpdate,
+    *,
+    ready: bool,
+    observed: Container[str] = (),
+    late: Container[str] = (),
 ) -> Rollout:
     """Derive a tier's rollout from the progress that its consumers report.
 
     `usages`: those that it admits. `ready`: whether it can serve a consumer that moves. `observed`:
-    the keys of what it composes. A turn that was given stays until the consumer has moved.
+    the keys of what it composes, and `late`: of turns that are held for long. A turn that was given
+    stays until the consumer has moved.
     """
     found: dict[str, set[Progress]] = {}
     for each in usages:
@@ -99,7 +116,21 @@ def of(
     most = min(MAX_TURNS, max(1, needed(wiring.max_unavailable, len(state))))
     free = max(0, most - len({*moving, *given})) if ready else 0
     new = [name for name in behind if name not in given][:free]
-    return Rollout(behind, moving, tuple(sorted({*given, *new})))
+    overdue = tuple(name for name in sorted(given) if _key(name) in late)
+    return Rollout(behind, moving, tuple(sorted({*given, *new})), overdue)
+
+
+def is_late(call: Call, key: str) -> bool:
+    """Return whether an observed resource is a turn that is held for longer than a move takes."""
+    if not key.startswith(usage.TURN_KEY):
+        return False
+    try:
+        since = datetime.fromisoformat(
+            str(call.observed_value(key, "metadata", "creationTimestamp"))
+        )
+    except ValueError:
+        return False
+    return call.has_passed(since.timestamp() + LATE)
 
 
 def is_of(turn: Mapping[str, Any], tier: Json) -> bool:

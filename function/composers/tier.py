@@ -398,11 +398,13 @@ class _TierComposer:
         """Hand out turns to move to the tier's new wiring."""
         wiring = self.tier.spec.wiring
         if wiring.update == "Rolling" and self.usages is not None:
+            observed = self.call.observed_keys()
             self.rollout = rollout.of(
                 self.usages,
                 wiring,
                 ready=self.answer.ready is True,
-                observed=self.call.observed_keys(),
+                observed=observed,
+                late={key for key in observed if rollout.is_late(self.call, key)},
             )
             generation = self.call.composite_value("metadata", "generation")
             times = sum(row["number"] for row in self.quarantined)

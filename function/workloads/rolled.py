@@ -14,6 +14,11 @@ _COUNTS = {
     ),
     "DaemonSet": ("updatedNumberScheduled", "numberReady", "currentNumberScheduled"),
 }
+# Where a StatefulSet or LeaderWorkerSet says how many of its pods an update leaves out.
+_PARTITIONS = (
+    ("updateStrategy", "rollingUpdate", "partition"),
+    ("rolloutStrategy", "rollingUpdateConfiguration", "partition"),
+)
 
 
 def is_counted(workload: Mapping[str, Any]) -> bool:
@@ -21,18 +26,17 @@ def is_counted(workload: Mapping[str, Any]) -> bool:
     return access.text(workload, "kind") in _COUNTS
 
 
-def is_rolled_out(workload: Mapping[str, Any]) -> bool:
+def is_rolled_out(workload: Mapping[str, Any], *, kept: float = 0) -> bool:
     """Return whether all replicas are updated and ready, and no other pod is left.
 
-    Where a new pod comes before the old one goes, the old one is the one that is ready.
+    Where a new pod comes before the old one goes, the old one is the one that is ready. `kept`: how
+    many pods may have another template.
 
     True for kinds that do not count them: callers rely on their Ready condition.
     """
-    status = access.mapping(workload, "status")
-    generation = access.mapping(workload, "metadata").get("generation")
-    seen = status.get("observedGeneration", generation)
-    if _number(seen) < _number(generation):
+    if not _is_seen(workload):
         return False
+    status = access.mapping(workload, "status")
     counts = _COUNTS.get(access.text(workload, "kind"))
     if counts is None:
         return True
@@ -40,7 +44,43 @@ def is_rolled_out(workload: Mapping[str, Any]) -> bool:
     replicas = access.mapping(workload, "spec").get("replicas", 1)
     wanted = _number(status.get("desiredNumberScheduled", replicas))
     updated, ready, there = (_number(status.get(field)) for field in counts)
-    return updated >= wanted and ready >= wanted and there <= updated
+    return updated + kept >= wanted and ready >= wanted and there <= updated + kept
+
+
+def is_at_rest(workload: Mapping[str, Any]) -> bool:
+    """Return whether its controller replaces no more pods: see `waits_for` for those that stay."""
+    if waits_for(workload) and not _partition(workload):
+        return _is_seen(workload)
+    return is_rolled_out(workload, kept=_partition(workload))
+
+
+def waits_for(workload: Mapping[str, Any]) -> str:
+    """Return what keeps pods on an earlier template until somebody acts, "" for nothing."""
+    spec = access.mapping(workload, "spec")
+    if access.text(workload, "kind") not in _COUNTS:
+        return ""
+    if access.text(spec, "updateStrategy", "type") == "OnDelete":
+        return "spec.updateStrategy.type is OnDelete: delete them"
+    if spec.get("paused") is True:
+        return "spec.paused is true: resume it"
+    return "a partition keeps them: lower it" if _partition(workload) else ""
+
+
+def _partition(workload: Mapping[str, Any]) -> float:
+    """Return how many pods the update strategy leaves as they are."""
+    return max(_number(access.at(workload, "spec", *path)) for path in _PARTITIONS)
+
+
+def _is_seen(workload: Mapping[str, Any]) -> bool:
+    """Return whether the controller has seen the newest spec, as far as it says what it has seen.
+
+    Some kinds declare the field as text; those that never fill it in may show 0.
+    """
+    seen = access.at(workload, "status", "observedGeneration")
+    seen = float(seen) if isinstance(seen, str) and seen.isdecimal() else seen
+    return not _number(seen) or _number(seen) >= _number(
+        access.at(workload, "metadata", "generation")
+    )
 
 
 def _number(value: Any) -> float:

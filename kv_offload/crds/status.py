@@ -57,6 +57,8 @@ class WiringStatus(ApiModel):
     remaining: Annotated[str, f.text(most=16)] = "0"
     """Number of consumers that still have another wiring than the tier's or move in their turn, in
     steps: 0, 1, 2+, 10+, 100+, 1000+, 10000+. Falls below four fifths of a step."""
+    waits_for: Annotated[str, f.text(most=512)] | None = None
+    """Consumers that have had their turn for over 30 minutes, while others wait for theirs."""
 
 
 class EventsStatus(ApiModel):

@@ -133,9 +133,19 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ("function/edge/request.py", "return access.holds(there, wanted, but=but)", "return True"),
     (
         _CONSUMER + "turns.py",
-        "(counts or call.observed_ready(request.key)) and is_up(call, request.key)",
-        "(counts or call.observed_ready(request.key))",
+        "_is_ready(call, request) and _is_at_rest(call, request.key)",
+        "_is_ready(call, request)",
     ),
+    (
+        _CONSUMER + "turns.py",
+        "_is_ready(call, request) and _is_at_rest(call, request.key)",
+        "_is_at_rest(call, request.key)",
+    ),
+    (_CONSUMER + "turns.py", "return _is_applied(call, key) and (not", "return (not"),
+    (_CONSUMER + "turns.py", "call.is_applied(key, but=_SCALED)", "call.is_applied(key)"),
+    (_CONSUMER + "turns.py", "bool(entry) and not is_counted", "not is_counted"),
+    (_ROLLOUT, "if self.late and set(self.behind) - set(self.turns):", "if self.late:"),
+    ("function/workloads/rolled.py", "kept=_partition(workload))", "kept=9)"),
     (
         _CONSUMER + "decision.py",
         "progress=Progress.MOVING if moves else Progress.CURRENT",
@@ -400,13 +410,13 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _CONSUMER + "turns.py",
-        "return bool(seen) and call.is_applied(key) and",
+        "return bool(seen) and _is_applied(call, key) and",
         "return bool(seen) and",
     ),
     (
         _CONSUMER + "turns.py",
-        "return bool(seen) and call.is_applied(key) and",
-        "return call.is_applied(key) and",
+        "return bool(seen) and _is_applied(call, key) and",
+        "return _is_applied(call, key) and",
     ),
     # The files of pods that run on
     (_CONSUMER + "companions.py", "if kept and is_left():", "if True:"),
@@ -423,7 +433,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "return not is_other and names_tier",
         "return names_tier",
     ),
-    ("function/workloads/rolled.py", " and there <= updated", ""),
+    ("function/workloads/rolled.py", " and there <= updated + kept", ""),
     (
         "function/composers/fleet.py",
         'if not leaves and self._stamped_for(name) in ("", uid)',

@@ -356,6 +356,7 @@ class Decider:
                 f" comes {_COMES[update.update]}."
             )
             message += _kept_identities(record, now)
+            message += turns.waits_for(found) if rolls else ""
         forged = replace(request, record=None, unreadable=_NOT_RUNNING)
         outcome = self._replay(
             request,
@@ -371,6 +372,8 @@ class Decider:
         settled = outcome.action is Action.REPLAYED
         if not rolls:
             return replace(outcome, settled=settled)
+        left = "" if is_behind else turns.left_to_others(self.call, request.key)
+        outcome = replace(outcome, message=f"{outcome.message} {left}") if left else outcome
         progress = Progress.BEHIND if is_behind else turns.progress_of_pods(self.call, request)
         return replace(outcome, progress=progress, settled=settled and progress is Progress.CURRENT)
 

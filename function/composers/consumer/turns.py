@@ -8,8 +8,12 @@ from function.composers.usage import Consumer
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import access, objects
+from function.kube.access import Json
 from function.pods.offload_request import OffloadRequest
-from function.workloads.rolled import is_counted, is_rolled_out
+from function.workloads import rolled
+from function.workloads.rolled import is_at_rest, is_counted, is_rolled_out
+
+_SCALED = frozenset({"replicas"})
 
 
 def is_turn(
@@ -25,26 +29,76 @@ def is_turn(
     return any(rollout.is_of(each, found.document) for each in call.required(key) or ())
 
 
+def waits_for(found: lookup.Found) -> str:
+    """Return who holds up the turns of a tier, and what to do; else who says who moves now."""
+    late = access.text(found.document, "status", "wiring", "waitsFor")
+    if not late:
+        return f" `kv-offload status --tier {access.named(found.document)[2]}` says who moves now."
+    return (
+        f" It waits for the turn of {late}, which has lasted over {rollout.LATE / 60:.0f} minutes:"
+        " make its pods ready, take its annotation crossplane.io/paused away, or delete it."
+    )
+
+
 def progress_of_pods(call: Call, request: OffloadRequest) -> Progress:
     """Return whether the pods that were wired last are up, as far as the cluster reported.
 
     Until the provider has applied a new wiring, the status is that of the old pods.
     """
-    counts = request.is_bare and is_counted(request.manifest)  # and has no condition Ready
-    done = (counts or call.observed_ready(request.key)) and is_up(call, request.key)
+    done = _is_ready(call, request) and _is_at_rest(call, request.key)
     return Progress.CURRENT if done else Progress.MOVING
+
+
+def _is_ready(call: Call, request: OffloadRequest) -> bool:
+    """Return whether a workload is ready; a bare one that has no condition Ready cannot show it."""
+    entry = call.observed_whole_condition(request.key, "Ready")
+    shows_it = bool(entry) and not is_counted(request.manifest)
+    return entry.get("status") == "True" or (request.is_bare and not shows_it)
+
+
+def _is_at_rest(call: Call, key: str) -> bool:
+    """Return whether no pod of a workload is replaced any more, as far as its kind shows it."""
+    seen = _seen(call, key)
+    return _is_applied(call, key) and (not seen or is_at_rest(seen))
 
 
 def is_up(call: Call, key: str) -> bool:
     """Return whether the pods of a workload all have its template; one that is not observed is."""
     if not call.is_observed(key):
         return True
-    identity = {name: call.observed_value(key, name) for name in ("apiVersion", "kind")}
-    if not objects.is_object(identity):
-        return is_rolled_out(call.observed(key) or {})
+    seen = _seen(call, key)
     # A provider creates a workload before it says so, and its write of that can fail.
-    seen = call.observed_value(key, *objects.STATUS_MANIFEST)
-    return bool(seen) and call.is_applied(key) and is_rolled_out(seen)
+    return bool(seen) and _is_applied(call, key) and is_rolled_out(seen)
+
+
+def left_to_others(call: Call, key: str) -> str:
+    """Return what to do where pods keep an earlier wiring until somebody acts, "" otherwise."""
+    seen = _seen(call, key)
+    why = rolled.waits_for(seen)
+    return f"Pods with an earlier wiring run on; {why}." if why and not is_rolled_out(seen) else ""
+
+
+def _is_applied(call: Call, key: str) -> bool:
+    """Return whether the cluster has the pod templates; autoscalers write how many pods there are.
+
+    Core applies what is in no Object itself.
+    """
+    return not _is_object(call, key) or call.is_applied(key, but=_SCALED)
+
+
+def _is_object(call: Call, key: str) -> bool:
+    identity = {name: call.observed_value(key, name) for name in ("apiVersion", "kind")}
+    return objects.is_object(identity)
+
+
+def _seen(call: Call, key: str) -> Json:
+    """Return a workload as its cluster has it, {} where that is not known."""
+    found = (
+        call.observed_value(key, *objects.STATUS_MANIFEST)
+        if _is_object(call, key)
+        else call.observed(key)
+    )
+    return found if isinstance(found, dict) else {}
 
 
 def unfinished(call: Call, request: OffloadRequest) -> Progress | None:

@@ -105,6 +105,27 @@ def test_a_bare_workload_whose_pods_are_up_ends_its_turn(kind: str) -> None:
         assert usage["metadata"]["annotations"][progress] == said
 
 
+# conditions of a bare workload that counts no pods -> its progress
+SHOWN: dict[str, tuple[list[Document], str]] = {
+    "shows nothing": ([], "Current"),
+    "ready": ([{"type": "Ready", "status": "True"}], "Current"),
+    "not ready": ([{"type": "Ready", "status": "False"}], "Moving"),
+    "does not know": ([{"type": "Ready", "status": "Unknown"}], "Moving"),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_bare_workload_that_counts_nothing_ends_its_turn_as_far_as_it_shows(name: str) -> None:
+    conditions, progress = SHOWN[name]
+    tier = d.ready_tier(wiring={"update": "Rolling"})
+    document = engine("RayService", bare=True)
+    seen = deepcopy(observe(run(document, {}, tier)))
+    seen[KEY]["status"] = {"conditions": conditions}
+    got = run(document, seen, tier)
+    (usage,) = (it for it in got.desired.values() if it["kind"] == "Usage")
+    assert usage["metadata"]["annotations"]["modelplane.ai/kv-offload-progress"] == progress
+
+
 @pytest.mark.parametrize("kind", ["RayService", "PodCliqueSet", "Served"])
 def test_files_of_the_wiring_before_stay_where_nothing_counts_pods(kind: str) -> None:
     first = run(engine(kind), {})

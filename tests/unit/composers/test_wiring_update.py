@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from function.api.tier import WiringUpdate
 from function.composers import rollout
-from function.workloads.rolled import is_rolled_out
+from function.workloads.rolled import is_at_rest, is_rolled_out, waits_for
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import Document, Outcome, call, observe
 
@@ -124,7 +124,7 @@ class World:
         self.observed[name] = seen
         return got
 
-    def offload(self) -> Document:
+    def offload(self, now: float = 0.0) -> Document:
         """The tier's own call: who is behind, and whose turn it is."""
         first = call(d.tier(**self.spec), required={"cluster": [d.cluster()], "usages": []})
         agents = observe(first)
@@ -132,7 +132,7 @@ class World:
         agents["daemonset-agent"]["status"]["atProvider"] = {"manifest": {"status": counts}}
         required = {"cluster": [d.cluster()], "usages": self.usages()}
         tier = d.tier(**self.spec) | {"status": self.status}
-        got = call(tier, required=required, observed=agents | self.turns)
+        got = call(tier, required=required, observed=agents | self.turns, now=now)
         self.turns = {key: it for key, it in got.desired.items() if key.startswith("turn-")}
         self.status = {"wiring": got.status.get("wiring", {})}
         return got.status.get("wiring", {})
@@ -272,6 +272,20 @@ def test_consumer_stays_current_while_its_cluster_is_cut_off(name: str) -> None:
         engine = manifest["spec"]["template"]["spec"]["containers"][0]
         engine["resources"] = {"requests": {field: value}}
     assert (said(world.consume("a")) == "Current") == same
+
+
+@pytest.mark.parametrize("there", [5, 0])
+def test_consumer_that_is_scaled_stays_current_while_its_cluster_is_cut_off(there: int) -> None:
+    world = settled(update="Rolling")
+    synced = {"type": "Synced", "status": "False", "message": "observe failed: x"}
+    seen = world.observed["a"][KEY]
+    seen["status"]["conditions"].append(synced)
+    pods = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas"), there)
+    manifest = seen["spec"]["forProvider"]["manifest"]
+    manifest["spec"] = manifest["spec"] | {"replicas": 1}
+    scaled = {"spec": manifest["spec"] | {"replicas": there}, "status": pods}
+    seen["status"]["atProvider"]["manifest"] = manifest | scaled
+    assert said(world.consume("a")) == "Current"
 
 
 @pytest.mark.parametrize("down", ["decode", "prefill"])
@@ -481,6 +495,138 @@ ROLLED: dict[str, tuple[Document, bool]] = {
 def test_rolled_out_when_pods_match_the_template(name: str) -> None:
     workload, want = ROLLED[name]
     assert is_rolled_out(workload) == want
+
+
+ON_DELETE = {"updateStrategy": {"type": "OnDelete"}}
+PARTITION = {"replicas": 2, "updateStrategy": {"rollingUpdate": {"partition": 1}}}
+LWS_PARTITION = {"rolloutStrategy": {"rollingUpdateConfiguration": {"partition": 1}}}
+ONE_OF_TWO = {"replicas": 2, "updatedReplicas": 1, "readyReplicas": 2}
+UNSEEN = {"metadata": {"generation": 2}}
+
+# name: (workload, does its controller replace no more pods?, what the others wait for)
+AT_REST: dict[str, tuple[Document, bool, str]] = {
+    "an old pod": (deployment(**ONE_OF_TWO), False, ""),
+    "a paused Deployment": (
+        deployment(**ONE_OF_TWO) | {"spec": {"replicas": 2, "paused": True}},
+        True,
+        "paused",
+    ),
+    "pods that somebody deletes": (
+        {"kind": "StatefulSet", "spec": {"replicas": 2} | ON_DELETE, "status": ONE_OF_TWO},
+        True,
+        "OnDelete",
+    ),
+    "daemons that somebody deletes": (
+        daemons(numberReady=1) | {"spec": ON_DELETE},
+        True,
+        "OnDelete",
+    ),
+    "not seen yet, and deleted by somebody": (
+        daemons(observedGeneration=1) | {"spec": ON_DELETE} | UNSEEN,
+        False,
+        "OnDelete",
+    ),
+    "a partition": (
+        {"kind": "StatefulSet", "spec": PARTITION, "status": ONE_OF_TWO},
+        True,
+        "partition",
+    ),
+    "one pod too few of a partition": (
+        {"kind": "StatefulSet", "spec": PARTITION | {"replicas": 3}, "status": ONE_OF_TWO},
+        False,
+        "partition",
+    ),
+    "a partition, and a new pod that starts": (
+        {"kind": "StatefulSet", "spec": PARTITION, "status": ONE_OF_TWO | {"readyReplicas": 1}},
+        False,
+        "partition",
+    ),
+    "a partition of groups": (
+        {
+            "kind": "LeaderWorkerSet",
+            "spec": {"replicas": 2} | LWS_PARTITION,
+            "status": ONE_OF_TWO,
+        },
+        True,
+        "partition",
+    ),
+    "a field of another kind": ({"kind": "RayService", "spec": ON_DELETE}, True, ""),
+    "a node that is down": (daemons(updatedNumberScheduled=2, numberReady=1), False, ""),
+    "a generation that is never filled in": (
+        {"kind": "Served", "status": {"observedGeneration": 0}} | UNSEEN,
+        True,
+        "",
+    ),
+    "a generation in words": (
+        {"kind": "Served", "status": {"observedGeneration": "5f7c"}} | UNSEEN,
+        True,
+        "",
+    ),
+    "a generation as text": (
+        {"kind": "Served", "status": {"observedGeneration": "1"}} | UNSEEN,
+        False,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AT_REST)
+def test_turn_ends_when_the_controller_replaces_no_more_pods(name: str) -> None:
+    workload, rests, word = AT_REST[name]
+    assert is_at_rest(workload) == rests
+    assert word in waits_for(workload) and bool(word) == bool(waits_for(workload))
+    assert not (word and is_rolled_out(workload)), "its files stay"
+
+
+def test_consumer_says_that_its_pods_wait_for_somebody() -> None:
+    world = edited()
+    world.consume("a")
+    there = world.observed["a"][KEY]["status"]["atProvider"]["manifest"]
+    there["spec"] = there["spec"] | {"paused": True}
+    there["status"] = {"replicas": 1, "readyReplicas": 1}
+    got = world.consume("a")
+    assert said(got) == "Current"
+    assert "run on; spec.paused is true: resume it." in got.messages["KVOffloadReady"]
+
+
+@pytest.mark.parametrize(("condition", "progress"), [("Ready", "Current"), ("Synced", "Moving")])
+def test_consumer_whose_provider_shows_no_manifest_is_moved_when_it_is_ready(
+    condition: str, progress: str
+) -> None:
+    world = edited()
+    world.consume("a")
+    synced = {"type": "Synced", "status": "False", "message": "connect failed: x"}
+    shown = {"type": "Ready", "status": "True"} if condition == "Ready" else synced
+    world.observed["a"][KEY]["status"] = {"conditions": [shown]}
+    assert said(world.consume("a")) == progress
+
+
+# What a turn is held for, in seconds -> whom the others are told to wait for.
+HELD = {0: None, rollout.LATE: None, rollout.LATE + 1: "ModelReplica/team-a/a"}
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_waiting_consumers_say_who_has_had_a_turn_for_long(held: float) -> None:
+    world = edited()
+    world.broken = {"a"}
+    world.consume("a")
+    for turn in world.turns.values():
+        turn["metadata"]["creationTimestamp"] = "1970-01-01T00:00:00Z"
+    assert world.offload(now=held).get("waitsFor") == HELD[held]
+    message = world.consume("c").messages["KVOffloadReady"]
+    late = "It waits for the turn of ModelReplica/team-a/a, which has lasted over 30 minutes"
+    assert (late in message) == bool(HELD[held])
+    assert ("kv-offload status --tier chat" in message) != bool(HELD[held])
+
+
+def test_last_consumer_to_move_holds_up_nobody() -> None:
+    mine = rollout.Rollout(turns=("ModelReplica/team-a/a",)).resources(("home", "chat"), 2)
+    given: dict[str, Any] = {"ready": True, "observed": mine, "late": mine}
+    wiring = WiringUpdate(update="Rolling")
+    alone = rollout.of([marked("a", "Moving")], wiring, **given)
+    assert alone.status({}) == {"remaining": "1"}
+    two = rollout.of([marked("a", "Moving"), marked("b", "Behind")], wiring, **given)
+    assert two.status({}) == {"remaining": "2+", "waitsFor": "ModelReplica/team-a/a"}
 
 
 def test_usage_describes_running_pods_after_a_tier_edit() -> None:
