@@ -279,7 +279,7 @@ def kept(
     Usages in its own namespace, those of others stay with their own engines. `progress`: what those
     that said so before go on to say of the tier's wiring.
     """
-    held = [it for it in before if _is_of(it, record) and it.models & record.models]
+    held = [it for it in before if _is_of(it, record) and _used(it, record)]
     found = {}
     for it in [it for it in held if it.namespace == by.namespace] or held:
         found[it.key] = _recomposed(call, it.key, by)
@@ -314,7 +314,7 @@ def unreleased(
             continue
         by = owner(call, engine, call.desired(engine))
         for it in dropped:
-            models = {m for m in it.models & record.models if (it.tier, m) not in others}
+            models = {m for m in _used(it, record) if (it.tier, m) not in others}
             if _is_of(it, record) and models:
                 found.setdefault(it.key, _recomposed(call, it.key, by))
     return found
@@ -322,6 +322,11 @@ def unreleased(
 
 def _is_of(usage: Marked, record: records.Record) -> bool:
     return _is_labelled((usage.tier, usage.fleet), record.tier, record.child)
+
+
+def _used(usage: Marked, record: records.Record) -> frozenset[str]:
+    """Return the models of a Usage that a record's engines serve; all where it has no engine."""
+    return usage.models & record.models if record.engines else usage.models
 
 
 def _is_labelled(labels: tuple[object, object], reference: str, child: str) -> bool:

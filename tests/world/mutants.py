@@ -247,7 +247,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ("function/composers/usage.py", "if it.key not in made]", "if False]"),
     ("function/composers/usage.py", "if _is_of(it, record) and models:", "if models:"),
     ("function/composers/usage.py", "if (it.tier, m) not in others}", "}"),
-    ("function/composers/usage.py", "if _is_of(it, record) and it.models &", "if it.models &"),
+    ("function/composers/usage.py", "if _is_of(it, record) and _used(", "if _used("),
     ("function/composers/usage.py", "if it.namespace == by.namespace] or held", "] or held"),
     (
         "function/composers/usage.py",

@@ -269,8 +269,8 @@ class Decider:
         if record is None or not record.wired:
             return request
         problem = f"no backend is called {record.backend!r}"
-        if not (record.templates and record.engines):
-            problem = "it holds no pod template, or no engine"
+        if not record.templates:
+            problem = "it holds no pod template"
         elif record.backend in self.backends.specs:
             allows = self.backends[record.backend].allows
             injections = (kept.injection for kept in record.templates.values())
@@ -357,7 +357,6 @@ class Decider:
             )
             message += _kept_identities(record, now)
             message += turns.waits_for(found) if rolls else ""
-        forged = replace(request, record=None, unreadable=_NOT_RUNNING)
         outcome = self._replay(
             request,
             record,
@@ -365,7 +364,10 @@ class Decider:
             message,
             found,
             derived=(record.templates, record.engines) == (now.templates, now.engines),
-            anew=lambda: self._wire_new_template(forged, wired, found, update),
+            same_pods=record.applied == now.applied,
+            anew=lambda why: self._wire_new_template(
+                replace(request, record=None, unreadable=why), wired, found, update
+            ),
         )
         if outcome.action is Action.WIRED:
             return outcome
@@ -426,11 +428,13 @@ class Decider:
         found: lookup.Found | None,
         *,
         derived: bool = False,
-        anew: Callable[[], Outcome] | None = None,
+        same_pods: bool = False,
+        anew: Callable[[str], Outcome] | None = None,
     ) -> Outcome:
         """Apply a record that the tier gives just so (`derived`), or that the pods run with.
 
-        `anew`: what else is done with pods that do not; without it they are kept as they run.
+        `anew`: what else is done, and why, with pods that do not, or with a record that does not
+        fit where the tier gives the `same_pods`; without it they are kept as they run.
         """
         try:
             manifest = work.recall(
@@ -441,8 +445,8 @@ class Decider:
                 self.step_input,
             )
         except Refused as refused:
-            if anew is not None and not self._runs_as_applied(request, record):
-                return anew()
+            if anew is not None and (same_pods or not self._runs_as_applied(request, record)):
+                return anew(f"it does not fit the pod any more: {refused}")
             message = f"{message} The recorded wiring does not fit the pod any more: {refused}"
             return self._keep_running(request, Refused(reason, message), found)
         if not (
@@ -453,7 +457,7 @@ class Decider:
             why = f"The record is not applied: {_NOT_RUNNING}."
             if anew is not None:
                 if not (request.is_bare and self._was_applied(request, record, some=True)):
-                    return anew()
+                    return anew(_NOT_RUNNING)
                 why, reason = _LACKS, Reason.NOT_APPLIED
             message = f"{message} {why}"
             return self._keep_running(request, Refused(reason, message), found)

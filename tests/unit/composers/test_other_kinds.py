@@ -180,16 +180,44 @@ def test_an_engine_with_a_damaged_record_stays_wired(name: str, *, bare: bool) -
         seen = observe(got)
 
 
-def test_a_record_that_no_longer_fits_moves_no_pod_after_an_edit_of_the_tier() -> None:
+@pytest.mark.parametrize("update", ["OnChange", "Rolling", "Pinned"])
+@pytest.mark.parametrize("name", ["no engines", "another container"])
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_record_that_does_not_fit_moves_no_pod(update: str, name: str, *, bare: bool) -> None:
     """A later release may read records in another way: what runs as it was applied stays."""
+    document = engine("Deployment", bare=bare)
+    wiring = {"update": update}
+    first = run(document, {}, d.ready_tier(wiring=wiring))
+    damaged = deepcopy(observe(first))
+    record = json.loads(damaged[KEY]["metadata"]["annotations"][ANNOTATION_RECORD])
+    DAMAGED[name](record)
+    damaged[KEY]["metadata"]["annotations"][ANNOTATION_RECORD] = json.dumps(record)
+    edited = d.ready_tier(startupTimeoutSeconds=900, wiring=wiring)
+    gone = {key: [] for key in d.requirements(d.ready_tier())}
+    for required in (d.requirements(edited), d.requirements(d.unready_tier()), gone):
+        seen = damaged
+        for _ in range(3):
+            got = call(
+                d.replica(),
+                step_input=STEP,
+                desired={KEY: document},
+                observed=seen,
+                required=required,
+            )
+            assert got.desired[KEY]["spec"] == first.desired[KEY]["spec"]
+            assert got.desired.keys() == first.desired.keys(), "its Usage and its files"
+            assert "does not fit the pod any more" in got.messages[CONDITION]
+            seen = observe(got)
+
+
+@pytest.mark.parametrize("name", ["no engines", "another container"])
+def test_a_record_that_does_not_fit_is_made_anew_where_it_moves_no_pod(name: str) -> None:
     document = engine("Deployment")
     first = run(document, {})
     seen = deepcopy(observe(first))
     record = json.loads(seen[KEY]["metadata"]["annotations"][ANNOTATION_RECORD])
-    DAMAGED["another container"](record)
+    DAMAGED[name](record)
     seen[KEY]["metadata"]["annotations"][ANNOTATION_RECORD] = json.dumps(record)
-    for _ in range(2):
-        got = run(document, seen, d.ready_tier(startupTimeoutSeconds=900))
-        assert got.desired[KEY]["spec"] == first.desired[KEY]["spec"]
-        assert "does not fit the pod any more" in got.messages[CONDITION]
-        seen = observe(got)
+    got = run(document, seen)
+    assert got.desired[KEY] == first.desired[KEY]
+    assert "Its record was replaced: it does not fit the pod any more" in got.messages[CONDITION]
