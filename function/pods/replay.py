@@ -103,8 +103,8 @@ def with_running_templates(
     """Return the manifest with the running pod templates; None where they are not wired by us.
 
     Anyone who may write the observed resource may write anything there: nothing of it is taken but
-    templates whose digest the record has, or that run wired (`is_wired`). All else is as the
-    earlier step desires it now.
+    templates whose digest the record has, or that run wired (`is_wired`); one that somebody took
+    out of those is wired as recorded. All else is as the earlier step desires it now.
     """
     if not is_same_workload(request, running):
         return None
@@ -112,11 +112,11 @@ def with_running_templates(
         places = offload_request.paths(request.key, request.manifest, step_input)
         ours = request.workload.templates or templates.of(request.manifest, places)
         bodies = templates.found(running, record.templates, places)
-        if bodies.keys() != record.templates.keys():
+        is_whole = bodies.keys() == record.templates.keys()
+        is_applied = is_whole and records.digest(bodies) == record.applied
+        if not bodies or not (is_applied or is_wired()):
             return None
-        if records.digest(bodies) != record.applied and not is_wired():
-            return None
-        manifest = request.manifest
+        manifest = request.manifest if is_whole else replay(request, record, step_input)
         for template in ours:
             if template.path in bodies:
                 manifest = workloads.replace(manifest, template, dict(bodies.pop(template.path)))

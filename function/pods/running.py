@@ -50,12 +50,19 @@ def was_applied(
 ) -> bool:
     """Return whether the pods that run are wired by this record: wiring them again adds nothing.
 
-    `some`: the arguments of their engines are enough, where others took a part of it away.
+    `some`: the arguments of their engines are enough, where others took a part of it away, or whole
+    templates.
     """
     try:
         workload = workloads.find(running, offload_request.paths(request.key, running, step_input))
         if workload is None or not is_same_workload(request, running):
             return False
+        if some:
+            there = {template.path for template in workload.templates}
+            kept = {path: it for path, it in record.templates.items() if path in there}
+            if not kept:
+                return False
+            record = replace(record, templates=kept)
         whole = running if request.is_bare else request.resource
         now = replace(request, resource=whole, manifest=running, workload=workload, engines=())
         again = replay(now, record, step_input)

@@ -39,6 +39,17 @@ def manifest_of(kind: str, tier: str, image: str) -> Document:
                 "template": {"cliques": [clique | {"spec": {"replicas": 1, "podSpec": spec}}]},
             },
         ),
+        "LeaderWorkerSet": (
+            "leaderworkerset.x-k8s.io/v1",
+            {
+                "replicas": 1,
+                "leaderWorkerTemplate": {
+                    "size": 2,
+                    "leaderTemplate": template,
+                    "workerTemplate": template,
+                },
+            },
+        ),
         "Deployment": ("apps/v1", {"template": template}),
         "StatefulSet": ("apps/v1", {"template": template}),
         "DaemonSet": ("apps/v1", {"template": template}),
@@ -221,3 +232,46 @@ def test_a_record_that_does_not_fit_is_made_anew_where_it_moves_no_pod(name: str
     got = run(document, seen)
     assert got.desired[KEY] == first.desired[KEY]
     assert "Its record was replaced: it does not fit the pod any more" in got.messages[CONDITION]
+
+
+NATIVE: dict[str, Any] = {"backend": "Native", "lmcache": None}
+# name: (which templates are gone, what the tier is now, is the workload still wired?)
+GANGS: dict[str, tuple[list[str], Document, bool]] = {
+    "one, and an edit": (
+        ["leaderTemplate"],
+        d.ready_tier(**NATIVE, native={"cpu": {"sizeGiB": 12}}),
+        True,
+    ),
+    "one, and no edit": (
+        ["leaderTemplate"],
+        d.ready_tier(**NATIVE, native={"cpu": {"sizeGiB": 10}}),
+        True,
+    ),
+    "one, and it starts": (
+        ["workerTemplate"],
+        d.unready_tier(**NATIVE, native={"cpu": {"sizeGiB": 10}}),
+        True,
+    ),
+    "all, and it starts": (
+        ["leaderTemplate", "workerTemplate"],
+        d.unready_tier(**NATIVE, native={"cpu": {"sizeGiB": 10}}),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GANGS)
+def test_a_bare_gang_of_which_a_template_is_gone_stays_wired(name: str) -> None:
+    gone, tier, stays = GANGS[name]
+    document = engine("LeaderWorkerSet", bare=True)
+    first = run(document, {}, d.ready_tier(**NATIVE, native={"cpu": {"sizeGiB": 10}}))
+    assert first.conditions[CONDITION] == ("True", "Wired"), first.messages
+    seen = deepcopy(observe(first))
+    for template in gone:
+        del seen[KEY]["spec"]["leaderWorkerTemplate"][template]
+    for _ in range(2):
+        got = run(document, seen, tier)
+        wired = got.desired[KEY]["spec"] == first.desired[KEY]["spec"]
+        assert wired == stays, got.messages
+        assert not stays or any(it["kind"] == "Usage" for it in got.desired.values())
+        seen = observe(got)
