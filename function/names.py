@@ -49,6 +49,8 @@ LABEL_WIRED = _PREFIX
 # On a wired pod template: what was added to quantities that its author set.
 ANNOTATION_ADDED = f"{_PREFIX}-added"
 
+# On a consumer's ConfigMap: the workloads that may still run with a wiring that they have left.
+ANNOTATION_LEFT_BY = f"{_PREFIX}-left-by"
 # On a copy of a packaged Composition: the name of that, and a digest of its spec then.
 ANNOTATION_COPY_OF = f"{_PREFIX}-copy-of"
 
@@ -89,6 +91,7 @@ OWNED_KEYS = frozenset(
         ANNOTATION_RECORD,
         LABEL_WIRED,
         ANNOTATION_ADDED,
+        ANNOTATION_LEFT_BY,
         LABEL_FLEET,
         LABEL_PROVIDER_CONFIG,
         LABEL_REVISION,

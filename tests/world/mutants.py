@@ -419,8 +419,10 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "return _is_applied(call, key) and",
     ),
     # The files of pods that run on
-    (_CONSUMER + "companions.py", "if kept and is_left():", "if True:"),
-    (_CONSUMER + "companions.py", "if kept and is_left():", "if False:"),
+    (_CONSUMER + "companions.py", "if kept and not users and is_left():", "if True:"),
+    (_CONSUMER + "companions.py", "if kept and not users and is_left():", "if False:"),
+    (_CONSUMER + "companions.py", "kept and not users and", "kept and"),
+    (_CONSUMER + "composer.py", "if (key in before or self.call", "if (self.call"),
     (_CONSUMER + "companions.py", "if key not in taken]", "]"),
     (_CONSUMER + "companions.py", "namespace or remote)", "remote)"),
     (

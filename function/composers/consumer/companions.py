@@ -1,8 +1,10 @@
 """Compose what a consumer's pods mount: the files of their records."""
 
+import json
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
+from function import names
 from function.edge.request import Call
 from function.kube import access, naming, objects
 from function.kube.access import Json
@@ -47,11 +49,13 @@ def compose(
     config_map_name: str,
     wired: Iterable[tuple[OffloadRequest, Record]],
     is_left: Callable[[], bool],
+    left_by: Callable[[Collection[str]], Collection[str]],
 ) -> dict[Place, tuple[str, Json]]:
     """Compose the ConfigMaps that the pods of these workloads mount: resource key and manifest.
 
     `namespace`: the consumer's. Pods of an earlier wiring need its files to start again: they stay
-    until it is left.
+    until it is left. `left_by`: who has left it and may still run with it; of some the ConfigMap
+    says so already.
     """
     made = config_maps(namespace, config_map_name, wired)
     # An earlier step may have a key that begins like ours; of our own, a name like ours.
@@ -72,13 +76,14 @@ def compose(
             now = objects.unwrap(made[where]) if where in made else None
             data = access.texts(now, "data")
             kept = _kept(access.texts(manifest, "data"), data)
-            if kept and is_left():
+            users = left_by(_left_by(manifest))
+            if kept and not users and is_left():
                 kept = {}
-            if kept or (where in made and not namespace):
+            if kept or (where in made and (users or not namespace)):
                 # Core moves nothing to another namespace.
                 own = {} if namespace else access.mapping(seen, "metadata")
-                files = data | kept
-                made[where] = _config_map({**seen, "metadata": own}, own_name, remote, files)
+                like = {**seen, "metadata": own}
+                made[where] = _config_map(like, own_name, remote, data | kept, users)
     for where in made:
         if where not in keys:
             keys[where] = _new_key(where, {*keys.values(), *others})
@@ -111,13 +116,30 @@ def config_maps(
     }
 
 
-def _config_map(resource: Json, own_name: str, namespace: str, data: dict[str, str]) -> Json:
+def _config_map(
+    resource: Json,
+    own_name: str,
+    namespace: str,
+    data: dict[str, str],
+    left_by: Collection[str] = (),
+) -> Json:
     """Return a ConfigMap in the form in which `resource` is composed."""
     made = {"apiVersion": "v1", "kind": "ConfigMap"}
-    metadata = {"name": own_name, "namespace": namespace}
+    metadata: Json = {"name": own_name, "namespace": namespace}
+    if left_by:
+        metadata["annotations"] = {names.ANNOTATION_LEFT_BY: json.dumps(sorted(left_by))}
     return objects.wrap_like(
         resource, {**made, "metadata": metadata, "data": dict(sorted(data.items()))}
     )
+
+
+def _left_by(config_map: Json) -> set[str]:
+    """Return who has left an earlier wiring, as an observed ConfigMap says."""
+    text = access.texts(config_map, "metadata", "annotations").get(names.ANNOTATION_LEFT_BY, "[]")
+    try:
+        return set(map(str, json.loads(text)))
+    except (ValueError, TypeError, RecursionError):
+        return set()
 
 
 def _kept(before: dict[str, str], now: dict[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ install, secure and keep alive on every cluster, and its effect would be visible
 """
 
 import traceback
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -319,7 +320,21 @@ class _ConsumerComposer:
     def _companions(self, outcomes: list[Outcome]) -> dict[companions.Place, tuple[str, Json]]:
         wired = [(o.request, o.record) for o in outcomes if o.is_wired and o.record]
         place = self.decider.namespace, self.decider.files_name
-        return companions.compose(self.call, *place, wired, self._is_left)
+        return companions.compose(self.call, *place, wired, self._is_left, self._left_by)
+
+    def _left_by(self, before: Collection[str]) -> list[str]:
+        """Return who may still run with a wiring that it has left: kinds that count no pods.
+
+        Nothing says when the last of them is gone. `before`: who had left it earlier.
+        """
+        path = ("metadata", "annotations", names.ANNOTATION_RECORD)
+        stay = {outcome.request.key for outcome in self.outcomes if outcome.record}
+        return [
+            key
+            for key in set(self.call.desired_keys()) - stay
+            if (key in before or self.call.observed_value(key, *path))
+            and not is_counted({"kind": self.call.desired_kind(key)[1]})
+        ]
 
     def _is_left(self) -> bool:
         """Return whether no pod runs with an earlier wiring, as far as the clusters reported."""

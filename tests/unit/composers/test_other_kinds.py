@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from function.kube import objects
 from function.names import ANNOTATION_RECORD, ANNOTATION_TIER
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import Document, Outcome, call, observe
@@ -146,6 +147,51 @@ def test_files_of_the_wiring_before_stay_where_nothing_counts_pods(kind: str) ->
     for _ in range(3):
         assert old <= got.desired[FILES]["spec"]["forProvider"]["manifest"]["data"].keys()
         got = run(engine(kind, "pool"), observe(got), pool)
+
+
+def unasked(document: Document) -> Document:
+    """The workload when it names no tier any more."""
+    made: Document = json.loads(json.dumps(document).replace(ANNOTATION_TIER, "x"))
+    return made
+
+
+@pytest.mark.parametrize("bare", [True, False])
+@pytest.mark.parametrize("kind", ["RayService", "PodCliqueSet", "Served"])
+def test_files_stay_for_a_workload_that_leaves_where_nothing_counts_pods(
+    kind: str, *, bare: bool
+) -> None:
+    document = engine(kind, bare=bare)
+    got = run(document, {})
+    old = objects.unwrap(got.desired[FILES]) or {}
+    for _ in range(4):
+        got = run(unasked(document), observe(got))
+        assert ANNOTATION_RECORD not in str(got.desired[KEY])
+        kept = objects.unwrap(got.desired[FILES]) or {}
+        assert kept["data"] == old["data"]
+    others = {"other": engine("Deployment", bare=bare)}
+    assert FILES not in call(d.replica(), desired=others, observed=observe(got)).desired
+
+
+def test_files_of_a_workload_that_left_stay_where_another_one_moves_on() -> None:
+    """The other has the same files when the first leaves, and other ones then."""
+    both = {KEY: engine("RayService"), "other": engine("Deployment")}
+    both["other"]["spec"]["forProvider"]["manifest"]["metadata"]["name"] = "other"
+
+    def step(desired: dict[str, Document], observed: dict[str, Any], tier: str = "chat") -> Outcome:
+        required = d.requirements(d.ready_tier()) | d.requirements(
+            d.ready_tier("pool", **POOL), name="pool"
+        )
+        desired = {KEY: desired[KEY], "other": engine("Deployment", tier)}
+        return call(
+            d.replica(), step_input=STEP, desired=desired, observed=observed, required=required
+        )
+
+    got = step(both, {})
+    old = got.desired[FILES]["spec"]["forProvider"]["manifest"]["data"].keys()
+    left = {KEY: unasked(both[KEY])}
+    for tier in ("chat", "chat", "pool", "pool", "pool"):
+        got = step(left, observe(got), tier)
+        assert old <= got.desired[FILES]["spec"]["forProvider"]["manifest"]["data"].keys()
 
 
 def test_an_upgrade_that_its_controller_has_not_seen_is_not_rolled_out() -> None:
