@@ -10,7 +10,7 @@ from function.composers import fleet_rollout, tier_names
 from function.composers.fleet_rollout import FleetRollout
 from function.composers.waves import State
 from function.edge.answer import FALSE, TRUE, UNKNOWN, Condition
-from function.kube import naming
+from function.kube import access, naming
 from function.kube.access import Json
 
 # Clusters in `status.rollout.waiting`, and in a message.
@@ -93,8 +93,10 @@ def _why(rollout: FleetRollout, cluster: str) -> str:
         return reason
     if not tier_names.is_ready(child):
         return "not ready"
-    moves = "its engines move to the new wiring"
-    return moves if fleet_rollout.moves_engines(child) else "ready, for too short a time"
+    if not fleet_rollout.moves_engines(child):
+        return "ready, for too short a time"
+    late = access.text(child, "status", "wiring", "waitsFor")
+    return "its engines move to the new wiring" + (f", and wait for {late}" if late else "")
 
 
 def _remedy(rollout: FleetRollout) -> str:

@@ -49,20 +49,20 @@ class Progress(StrEnum):
 class Rollout:
     """`turns`: who may move, or moves in its turn. All as `reference` writes them, sorted.
 
-    `moving`: also those whose own template has changed. `late`: who has had a turn for too long.
+    `moving`: also those whose own template has changed. `blocking`: who holds the others up.
     """
 
     behind: tuple[str, ...] = ()
     moving: tuple[str, ...] = ()
     turns: tuple[str, ...] = ()
-    late: tuple[str, ...] = ()
+    blocking: tuple[str, ...] = ()
 
     def status(self, before: object) -> Json:
         """Return `status.wiring` of the tier. `before`: what it says now."""
         shown = access.text(before, "remaining") if isinstance(before, Mapping) else ""
         found = {"remaining": step(len({*self.behind, *self.turns}), shown)}
-        if self.late and set(self.behind) - set(self.turns):
-            found["waitsFor"] = cut(", ".join(self.late), MAX_WAITS_FOR)
+        if self.blocking:
+            found["waitsFor"] = cut(", ".join(self.blocking), MAX_WAITS_FOR)
         return found
 
     def resources(
@@ -116,8 +116,11 @@ def of(
     most = min(MAX_TURNS, max(1, needed(wiring.max_unavailable, len(state))))
     free = max(0, most - len({*moving, *given})) if ready else 0
     new = [name for name in behind if name not in given][:free]
-    overdue = tuple(name for name in sorted(given) if _key(name) in late)
-    return Rollout(behind, moving, tuple(sorted({*given, *new})), overdue)
+    turns = tuple(sorted({*given, *new}))
+    blocking = tuple(name for name in sorted(given) if _key(name) in late)
+    if behind and ready and not turns:
+        blocking = moving[:1]
+    return Rollout(behind, moving, turns, blocking)
 
 
 def is_late(call: Call, key: str) -> bool:

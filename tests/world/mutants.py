@@ -144,7 +144,9 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_CONSUMER + "turns.py", "return _is_applied(call, key) and (not", "return (not"),
     (_CONSUMER + "turns.py", "call.is_applied(key, but=_SCALED)", "call.is_applied(key)"),
     (_CONSUMER + "turns.py", "bool(entry) and not is_counted", "not is_counted"),
-    (_ROLLOUT, "if self.late and set(self.behind) - set(self.turns):", "if self.late:"),
+    (_ROLLOUT, "sorted(given) if _key(name) in late", "sorted(given)"),
+    (_ROLLOUT, "if behind and ready and not turns:", "if behind and ready:"),
+    (_ROLLOUT, "if behind and ready and not turns:", "if behind and not turns:"),
     ("function/workloads/rolled.py", "kept=_partition(workload))", "kept=9)"),
     (
         _CONSUMER + "decision.py",

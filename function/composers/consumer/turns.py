@@ -31,12 +31,12 @@ def is_turn(
 
 def waits_for(found: lookup.Found) -> str:
     """Return who holds up the turns of a tier, and what to do; else who says who moves now."""
-    late = access.text(found.document, "status", "wiring", "waitsFor")
-    if not late:
+    holder = access.text(found.document, "status", "wiring", "waitsFor")
+    if not holder:
         return f" `kv-offload status --tier {access.named(found.document)[2]}` says who moves now."
     return (
-        f" It waits for the turn of {late}, which has lasted over {rollout.LATE / 60:.0f} minutes:"
-        " make its pods ready, take its annotation crossplane.io/paused away, or delete it."
+        f" It waits for {holder}: make its pods ready, take its annotation crossplane.io/paused"
+        " away, or delete it."
     )
 
 

@@ -293,10 +293,14 @@ def test_engines_that_still_move_keep_a_wave_open() -> None:
     world.step()
     for wiring, carried in (
         ({"remaining": "2+"}, "a=v2 b=v1 c=v1 d=v1"),
+        ({"remaining": "2+", "waitsFor": "Replica/x/y"}, "a=v2 b=v1 c=v1 d=v1"),
         ({"remaining": "0"}, "a=v2 b=v2 c=v1 d=v1"),
     ):
         world.children["tier-a"]["status"]["wiring"] = wiring
         assert world.step() == carried
+        said = "its engines move to the new wiring, and wait for Replica/x/y"
+        assert world.got is not None
+        assert (said in str(world.got.messages)) == ("waitsFor" in wiring)
 
 
 def test_answer_depends_on_what_the_children_show() -> None:

@@ -614,19 +614,39 @@ def test_waiting_consumers_say_who_has_had_a_turn_for_long(held: float) -> None:
         turn["metadata"]["creationTimestamp"] = "1970-01-01T00:00:00Z"
     assert world.offload(now=held).get("waitsFor") == HELD[held]
     message = world.consume("c").messages["KVOffloadReady"]
-    late = "It waits for the turn of ModelReplica/team-a/a, which has lasted over 30 minutes"
+    late = "It waits for ModelReplica/team-a/a: make its pods ready"
     assert (late in message) == bool(HELD[held])
     assert ("kv-offload status --tier chat" in message) != bool(HELD[held])
 
 
-def test_last_consumer_to_move_holds_up_nobody() -> None:
+def test_only_a_turn_that_is_held_for_long_is_named() -> None:
+    """The last consumer too: its fleet waits for it."""
     mine = rollout.Rollout(turns=("ModelReplica/team-a/a",)).resources(("home", "chat"), 2)
-    given: dict[str, Any] = {"ready": True, "observed": mine, "late": mine}
-    wiring = WiringUpdate(update="Rolling")
-    alone = rollout.of([marked("a", "Moving")], wiring, **given)
-    assert alone.status({}) == {"remaining": "1"}
-    two = rollout.of([marked("a", "Moving"), marked("b", "Behind")], wiring, **given)
-    assert two.status({}) == {"remaining": "2+", "waitsFor": "ModelReplica/team-a/a"}
+    wiring = WiringUpdate(update="Rolling", max_unavailable=2)
+    usages = [marked("a", "Moving"), marked("b", "Behind")]
+    for late, want in ((mine, {"waitsFor": "ModelReplica/team-a/a"}), ({}, {})):
+        alone = rollout.of(usages[:1], wiring, ready=True, observed=mine, late=late)
+        assert alone.status({}) == {"remaining": "1", **want}
+        both = rollout.of(usages, wiring, ready=True, observed=mine, late=late)
+        assert both.status({}) == {"remaining": "2+", **want}
+
+
+# name: (usages, is the tier ready?) -> whom the others wait for, without a turn
+BLOCKED: dict[str, tuple[list[str], bool, str | None]] = {
+    "pods that are not up": (["a=Moving", "b=Moving", "c=Behind"], True, "a"),
+    "nobody waits": (["a=Moving", "b=Current"], True, None),
+    "the tier starts": (["a=Moving", "b=Behind"], False, None),
+    "somebody may move": (["a=Current", "b=Behind"], True, None),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_a_consumer_whose_pods_are_not_up_is_named_where_it_holds_up_all_turns(name: str) -> None:
+    texts, ready, holder = BLOCKED[name]
+    wiring = WiringUpdate(update="Rolling", max_unavailable=1)
+    found = rollout.of([marked(*text.split("=")) for text in texts], wiring, ready=ready)
+    want = holder and f"ModelReplica/team-a/{holder}"
+    assert found.status({}).get("waitsFor") == want
 
 
 def test_usage_describes_running_pods_after_a_tier_edit() -> None:
