@@ -3,7 +3,7 @@
 `fleet_rollout` decides; nothing here changes what a child is composed with.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from function.composers import conditions as c
 from function.composers import fleet_rollout, tier_names
@@ -48,13 +48,19 @@ def condition(rollout: FleetRollout) -> Condition:
         text = f"Every selected cluster has revision {rollout.revision}."
         if not rollout.decision.waves:
             text = f"Revision {rollout.revision} changes nothing on the selected clusters."
-        return Condition(kind, TRUE, str(state), text)
+        return Condition(kind, TRUE, str(state), text + _broken(rollout))
     return Condition(kind, FALSE, str(state), " ".join(_sentences(rollout)))
+
+
+def _broken(rollout: FleetRollout) -> str:
+    """Return a sentence on clusters whose failing halts no edit, because none caused it."""
+    broken = [m.cluster for m in rollout.members if m.failed or m.lost]
+    return f" Failing, but by no edit: {_named(rollout, broken)}." if broken else ""
 
 
 def _sentences(rollout: FleetRollout) -> Iterable[str]:
     """Yield the sentences about a rollout that is not Done."""
-    decision, waiting = rollout.decision, _waiting(rollout)
+    decision, waiting = rollout.decision, _named(rollout, rollout.decision.waiting)
     has = sum(1 for m in rollout.members if m.updated)
     total, wave = len(rollout.members), f"wave {decision.wave} of {decision.waves}"
     yield f"{has} of {total} clusters have revision {rollout.revision} ({wave})."
@@ -67,10 +73,9 @@ def _sentences(rollout: FleetRollout) -> Iterable[str]:
         yield f"Waiting for {waiting}."
 
 
-def _waiting(rollout: FleetRollout) -> str:
-    waiting = rollout.decision.waiting
-    more = len(waiting) - _MOST
-    named = [f"{cluster} ({_why(rollout, cluster)})" for cluster in waiting[:_MOST]]
+def _named(rollout: FleetRollout, clusters: Sequence[str]) -> str:
+    more = len(clusters) - _MOST
+    named = [f"{cluster} ({_why(rollout, cluster)})" for cluster in clusters[:_MOST]]
     return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 
 

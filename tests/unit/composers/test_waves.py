@@ -978,6 +978,8 @@ def test_dead_child_of_a_release_without_revisions_blocks_no_edit() -> None:
         world.tag = tag
         assert world.steps(6)[-1] == f"a={tag} b={tag} c={tag} d={tag}"
         assert world.state()[0] == "Done"
+        said = world.got.messages["RolledOut"]
+        assert said.endswith(" Failing, but by no edit: c (StartTimedOut).")
 
 
 def test_hand_edit_is_undone_although_another_cluster_has_failed_since() -> None:
