@@ -147,6 +147,8 @@ class FleetRollout:
         - Only a cluster with the same overrides shows that they work. A label that changes gives a
           cluster other overrides of the same revision. An edit that sets overrides back changes
           nothing on the clusters that never had them.
+        - What fails once all have the edit, and has worked with it, was broken by no edit. So was a
+          cluster that joined by then: it never worked.
         - A child can have the fleet's present spec under another revision: the edit touches other
           clusters alone, it sets back a part of the one before, or this function computes
           revisions differently. It counts where the ones that wait get the same overrides, unless
@@ -154,7 +156,7 @@ class FleetRollout:
 
         """
         if not self._old:
-            return self._shown
+            return {cluster: _excused(m) for cluster, m in self._shown.items()}
         targets = {self._overrides(m.cluster) for m in self._old}
         is_edit = any(m.revision != self.revision for m in self._old)
 
@@ -190,10 +192,11 @@ class FleetRollout:
     def decision(self) -> waves.Decision:
         """Return who takes the edit now. A finished rollout stays Done, whatever fails later.
 
-        Not where a cluster has no child: it cannot have the revision.
+        Not where a cluster has no child, or is back with one that an edit broke.
         """
         found = waves.decide(self.members, self.strategy)
-        stays = not self._old and all(m.exists and not m.refused for m in self.members)
+        settled = all(m.exists and not (m.refused or m.unproven) for m in self.members)
+        stays = settled and not self._old
         return replace(found, state=State.DONE, waiting=()) if self._was_done and stays else found
 
     @property
@@ -392,6 +395,11 @@ class FleetRollout:
             ends.append(_since(child, c.CONDITION_SERVING) + min(wanted, _MOST_SERVING))
         passed = all(map(self.call.has_passed, ends))
         return passed and not moves_engines(child)
+
+
+def _excused(member: FleetCluster) -> FleetCluster:
+    fails = (member.failed or member.lost) and not member.unproven
+    return replace(member, excused=member.excused or fails)
 
 
 def moves_engines(child: Json) -> bool:

@@ -53,9 +53,9 @@ def condition(rollout: FleetRollout) -> Condition:
 
 
 def _broken(rollout: FleetRollout) -> str:
-    """Return a sentence on clusters whose failing halts no edit, because none caused it."""
+    """Return a sentence on clusters that fail and hold up no edit: no edit made them fail."""
     broken = [m.cluster for m in rollout.members if m.failed or m.lost]
-    return f" Failing, but by no edit: {_named(rollout, broken)}." if broken else ""
+    return f" Failing, but not halting it: {_named(rollout, broken)}." if broken else ""
 
 
 def _sentences(rollout: FleetRollout) -> Iterable[str]:
@@ -67,7 +67,8 @@ def _sentences(rollout: FleetRollout) -> Iterable[str]:
     if decision.state is State.PAUSED:
         yield "The others keep theirs until spec.rollout.paused is false."
     elif decision.state is State.HALTED:
-        yield f"Halted by {waiting}; the other clusters keep their revision."
+        keep = "; the other clusters keep their revision" if has < total else ""
+        yield f"Halted by {waiting}{keep}."
         yield _remedy(rollout)
     elif waiting:
         yield f"Waiting for {waiting}."

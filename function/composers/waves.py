@@ -126,7 +126,8 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     old = [m for m in members if m.exists and not m.updated]
     # What takes an edit now is waited for, and what one before this broke must work with that.
     held = {m.cluster for m in members if (m.busy or m.failed or m.lost) and not m.skipped}
-    members = [m for m in members if not m.untouched or m.cluster in held]
+    if old or any(m.done for m in members):  # else it works nowhere
+        members = [m for m in members if not m.untouched or m.cluster in held]
     # A new cluster holds nobody up: it may wait for the edit before it gets a child.
     there = [m for m in members if m.exists] if old else members
     assigned = _assign(there, _waves(there, rollout))
@@ -135,9 +136,10 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     refused = [m for m in members if m.refused]
     if not old:
         proven = not members or any(m.done for m in members)  # else it works nowhere
-        starting = _names(refused or [m for m in members if not (m.settled and proven)])
-        state = State.HALTED if refused else State.PROGRESSING if starting else State.DONE
-        return Decision(state, count, count, waiting=starting)
+        left = refused or [m for m in members if not (m.settled and proven)]
+        halted = refused or any(m.failed or m.lost for m in left)
+        state = State.HALTED if halted else State.PROGRESSING if left else State.DONE
+        return Decision(state, count, count, waiting=_names(left))
     proven = any(m.done for m in members)
     current = next(i for i, wave in enumerate(assigned) if not _is_complete(wave, proven))
     pending = tuple(
@@ -153,7 +155,10 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     # A bad edit breaks no cluster more than the one before has broken: these prove it first.
     running = stable(there)
     hurt = [m for m in open_ if not (proven or m.works or m.lost or excuses(m, running))]
-    open_ = hurt or open_
+    # One of another wave has it, and has not answered: it was broken, or is back in the fleet.
+    here = {m.cluster for m in assigned[current]}
+    asked = not proven and any(m.cluster not in here for m in unsettled)
+    open_ = [] if asked else hurt or open_
     # Those that take an edit already come first: else two clusters would be in movement.
     open_.sort(key=lambda m: not m.busy)
     here = {m.cluster for m in open_}

@@ -54,6 +54,11 @@ _SAID = "        return replace(outcome, progress=progress"
 
 # (file, what is there, what stands there instead)
 MUTANTS: tuple[tuple[str, str, str], ...] = (
+    (_FLEET, "(m.refused or m.unproven)", "m.refused"),
+    (_FLEET, "member.lost) and not member.unproven", "member.lost)"),
+    (_WAVES, "asked = not proven and any(", "asked = False and any("),
+    (_WAVES, "halted = refused or any(", "halted = refused and any("),
+    (_WAVES, "if old or any(m.done for m in members):", "if True:"),
     (_USAGE, "return is_orphaned or bool", "return bool"),
     (_USAGE, "return is_orphaned or bool", "return is_orphaned or not bool"),
     # What the cluster has
@@ -382,7 +387,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_FLEET, "not unready and (changes or member.unproven)", "not unready and changes"),
     (_FLEET, "not unready and (changes or member.unproven)", "changes or member.unproven"),
     (_FLEET, "kept = replace(kept, unproven=member.unproven)", "pass"),
-    (_WAVES, "open_ = hurt or open_", "pass"),
+    (_WAVES, "else hurt or open_", "else open_"),
     (_WAVES, "== stable_revision and not member.unproven", "== stable_revision"),
     (_WAVES, "if m.revision != running or m.unproven", "if m.revision != running"),
     (_FLEET, "not (old or member.untouched)", "not old"),
@@ -521,7 +526,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_WAVES, "full = taken - free", "full = taken"),
     (_WAVES, "room -= member.cluster not in free", "room -= 1"),
     (_WAVES, "in [m for m in old if m.ready] or old)", "in old)"),
-    (_WAVES, "HALTED if refused else", "PROGRESSING if refused else"),
+    (_WAVES, "halted = refused or any(", "halted = any("),
     # Who is counted
     (_USAGE, 'kept["annotations"].pop(names.ANNOTATION_PROGRESS, None)', "pass"),
     (_USAGE, "return Consumer(namespace if scope else", "return Consumer(str(scope) if scope else"),
@@ -549,7 +554,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "return is_own and tier_names.is_ready_child(self.call, PREFIX + cluster)",
         "return tier_names.is_ready_child(self.call, PREFIX + cluster)",
     ),
-    (_FLEET, "all(m.exists and not m.refused for", "all(not m.refused for"),
+    (_FLEET, "all(m.exists and not (m.ref", "all(not (m.ref"),
     (_FLEET, "if found is None or cluster in self.anew or", "if found is None or"),
     (
         "function/composers/fleet.py",

@@ -407,6 +407,81 @@ def test_edit_goes_where_the_last_one_was_set_back_before_the_first_wave() -> No
     assert world.steps(6)[-1] == "a=v3 b=v1 c=v1 d=v1"
 
 
+def test_next_bad_edit_is_asked_of_the_broken_cluster_before_the_first_wave() -> None:
+    """There is room for two, and the first wave is of another cluster."""
+    world = fleet("abcdefgh", rollout={"waves": [{"matchLabels": {"ring": "canary"}}]})
+    world.clusters["b"] = {"ring": "canary"}
+    world.says = {("a", "v2"): "fails"}
+    world.tag = "v2"
+    world.steps(4)
+    assert world.carried().startswith("a=v2 b=v2 ") and world.state()[0] == "Halted"
+    world.says |= {(cluster, "v3"): "starts" for cluster in "abcdefgh"}
+    world.tag = "v3"
+    assert {it[:9] for it in world.steps(4)} == {"a=v3 b=v2"}
+    world.says |= {(cluster, "v3"): "fails" for cluster in "abcdefgh"}
+    world.answer()
+    assert "b=v3" not in world.steps(3)[-1] and world.state()[0] == "Halted"
+    world.says = {}
+    world.answer()
+    assert world.steps(8)[-1] == " ".join(f"{it}=v3" for it in "abcdefgh")
+
+
+def test_mark_of_a_cluster_that_waits_for_the_next_edit_goes_when_it_works() -> None:
+    world = fleet("ab", says={("a", "v2"): "starts"})
+    world.tag = "v2"
+    world.steps(2)
+    world.rollout, world.tag = {"paused": True}, "v3"
+    world.step()
+    assert names.ANNOTATION_UNPROVEN in world.children["tier-a"]["metadata"]["annotations"]
+    world.says = {}
+    world.answer()
+    assert world.steps(2)[-1] == "a=v2 b=v1"
+    assert names.ANNOTATION_UNPROVEN not in str(world.children)
+
+
+@pytest.mark.parametrize(("fails", "clusters"), [("a", "a"), ("b", "ab"), ("d", "abcd")])
+def test_edit_that_fails_on_the_last_cluster_is_halted(fails: str, clusters: str) -> None:
+    world = fleet(clusters, says={(fails, "v2"): "fails"}, rollout={"maxUnavailable": "100%"})
+    world.tag = "v2"
+    world.steps(6)
+    assert world.state()[0] == "Halted" and world.got is not None
+    said = world.got.messages["RolledOut"]
+    assert f"Halted by {fails} (StartTimedOut). kubectl describe" in said
+
+
+def test_cluster_that_an_edit_broke_is_no_success_when_it_is_back() -> None:
+    """It was taken out of the fleet, as the halt advises."""
+    world = fleet(says={("a", "v2"): "fails"})
+    world.tag = "v2"
+    world.steps(3)
+    out = world.clusters.pop("a")
+    assert world.steps(5)[-1] == "a=v2 b=v2 c=v2 d=v2" and world.state()[0] == "Done"
+    world.clusters["a"] = out
+    world.steps(2)
+    assert world.state()[0] == "Halted" and world.status["rollout"]["waiting"] == ["a"]
+
+
+def test_cluster_that_joins_and_never_works_leaves_the_others_excused() -> None:
+    """The last edit was of one cluster alone; its nodes die later, by no edit."""
+    world = fleet(
+        overrides=[{"matchLabels": {"big": "yes"}, "spec": {"startupTimeoutSeconds": 900}}]
+    )
+    world.clusters["a"] = {"big": "yes"}
+    world.steps(3)
+    world.overrides[0]["spec"] = {"startupTimeoutSeconds": 950}
+    world.steps(3)
+    world.says = {(cluster, tag): "fails" for cluster in "ae" for tag in ("v1", "v2")}
+    world.says["a", "v1"] = "works"
+    world.clusters["e"] = {}
+    world.steps(3)
+    assert world.state()[0] == "Done"
+    world.says["a", "v1"] = "fails"
+    world.answer()
+    world.steps(2)
+    world.tag = "v2"
+    assert world.steps(8)[-1] == "a=v2 b=v2 c=v2 d=v2 e=v2" and world.state()[0] == "Done"
+
+
 def test_cluster_that_was_broken_before_does_not_block_an_edit() -> None:
     world = fleet()
     world.says = {("c", "v1"): "fails", ("c", "v2"): "fails"}
@@ -979,7 +1054,7 @@ def test_dead_child_of_a_release_without_revisions_blocks_no_edit() -> None:
         assert world.steps(6)[-1] == f"a={tag} b={tag} c={tag} d={tag}"
         assert world.state()[0] == "Done"
         said = world.got.messages["RolledOut"]
-        assert said.endswith(" Failing, but by no edit: c (StartTimedOut).")
+        assert said.endswith(" Failing, but not halting it: c (StartTimedOut).")
 
 
 def test_hand_edit_is_undone_although_another_cluster_has_failed_since() -> None:
