@@ -21,14 +21,12 @@ from function.edge.request import Call
 from function.kube import objects
 
 _STATUS = (*objects.STATUS_MANIFEST, "status")
-# (desired, ready, of the current template) fields of the workload kinds that agents run in.
-_COUNTS = (
-    ("desiredNumberScheduled", "numberReady", "updatedNumberScheduled"),
-    ("replicas", "readyReplicas", "updatedReplicas"),
-)
+# (created, ready, of the current template) fields of the workload kinds that agents run in.
+_OF_NODES = ("currentNumberScheduled", "numberReady", "updatedNumberScheduled")
+_OF_REPLICAS = ("replicas", "readyReplicas", "updatedReplicas")
+_DESIRED = "desiredNumberScheduled"
 # In a message: pods that the cluster does not create.
 MISSING = "not exist"
-_CREATED = "currentNumberScheduled"
 # An autoscaler plans with a node that it has not seen yet.
 _FROM_ZERO = (
     "An autoscaler must know the labels and taints of such a node from its node group's template"
@@ -46,10 +44,10 @@ class Agents:
     While a DaemonSet replaces its pods in turn, as many count as not ready as it may take down:
     each pod would change the status twice, which calls every consumer on core 2.4.
 
-    `reported`: whether the cluster has said anything of them yet. `missing`: nodes that should run
-    one and have no pod of it, because the cluster does not create it. `updated`: at least so many
-    run the current template and are ready. `rounds`: how many starts an update takes one after the
-    other.
+    `reported`: whether the cluster has said anything of them yet. `missing`: agents that should run
+    and have no pod, because the cluster does not create it. `updated`: at least so many run the
+    current template and are ready. `rounds`: how many starts an update takes one after the other.
+    `kind`: of their workload.
     """
 
     desired: int = 0
@@ -59,34 +57,40 @@ class Agents:
     missing: int = 0
     updated: int = 0
     rounds: int = 1
+    kind: str = "DaemonSet"
 
     @classmethod
     def of(cls, call: Call, parts: Iterable[Part], policy: UpgradePolicy) -> "Agents":
         """Read the agents' counts from what the cluster reports."""
         desired = ready = misplaced = missing = current = 0
-        reported, rounds = False, 1
+        reported, rounds, kind = False, 1, cls.kind
         for part in parts:
             if part.role != AGENTS:
                 continue
-            new = is_current(call, part)
-            absent = _absent(call, part)
+            kind = part.manifest["kind"]
+            fields = _OF_NODES if kind == "DaemonSet" else _OF_REPLICAS
+            found = [call.observed_value(part.key, *_STATUS, f) for f in fields]
+            created, up, updated = map(_count, found)
+            if kind == "DaemonSet":
+                planned = call.observed_value(part.key, *_STATUS, _DESIRED)
+                wanted, is_there = _count(planned), isinstance(planned, int)
+                created = created if isinstance(found[0], int) else wanted
+            else:  # its status counts pods that exist, not those that it should have
+                is_there = isinstance(found[0], int)
+                wanted = part.manifest["spec"].get("replicas", 1) if is_there else 0
+            absent = max(0, wanted - created)
             missing += absent
-            for fields in _COUNTS:
-                found, *counts = (call.observed_value(part.key, *_STATUS, f) for f in fields)
-                reported = reported or isinstance(found, int)
-                wanted, (up, updated) = _count(found), map(_count, counts)
-                if policy.type == "OnDelete" and part.manifest["kind"] == "StatefulSet":
-                    updated = wanted  # it does not report that its pods are current
-                current += max(0, updated + up - wanted) if new else 0
-                at_once = max(1, needed(policy.max_unavailable, wanted))
-                # A pod that the cluster does not create is no old one.
-                if policy.type == "RollingUpdate" and 0 < updated < wanted - absent:
-                    up = min(up, max(0, wanted - at_once))
-                    rounds = max(rounds, -(-wanted // at_once))
-                desired += wanted
-                ready += up
+            reported = reported or is_there
+            current += max(0, updated + up - wanted) if is_current(call, part) else 0
+            at_once = max(1, needed(policy.max_unavailable, wanted))
+            # A pod that the cluster does not create is no old one.
+            if policy.type == "RollingUpdate" and 0 < updated < wanted - absent:
+                up = min(up, max(0, wanted - at_once))
+                rounds = max(rounds, -(-wanted // at_once))
+            desired += wanted
+            ready += up
             misplaced += _count(call.observed_value(part.key, *_STATUS, "numberMisscheduled"))
-        return cls(desired, ready, misplaced, reported, missing, current, rounds)
+        return cls(desired, ready, misplaced, reported, missing, current, rounds, kind)
 
     @property
     def shown(self) -> int:
@@ -125,13 +129,6 @@ class Agents:
     def updating(self, readiness: Readiness) -> bool:
         """Return whether fewer run the current template than the tier asks for."""
         return self.updated < needed(readiness.min_available, self.desired)
-
-
-def _absent(call: Call, part: Part) -> int:
-    """Return on how many nodes the cluster has not created an agent that belongs there."""
-    created = call.observed_value(part.key, *_STATUS, _CREATED)
-    wanted = call.observed_value(part.key, *_STATUS, _COUNTS[0][0])
-    return max(0, _count(wanted) - _count(created)) if isinstance(created, int) else 0
 
 
 def needed(min_available: int | str, desired: int) -> int:
@@ -183,7 +180,8 @@ def condition(call: Call, agents: Agents, spec: TierSpec, description: Descripti
         f"{_counts(agents, spec)} It has been so for longer than a start takes"
         f" ({_budget(description)} s)."
         f" Usual causes: {hints}."
-        " kubectl describe on the agents' DaemonSet and pods, on the workload cluster, says which."
+        f" kubectl describe on the agents' {agents.kind} and pods, on the workload cluster, says"
+        " which."
     )
     return Condition(c.CONDITION_AGENTS, FALSE, c.REASON_TIMED_OUT, message)
 
@@ -215,7 +213,7 @@ def _refused(agents: Agents, description: Description) -> str:
     return (
         f" {agents.missing_text} {MISSING}. If it stays so, the cluster refuses to"
         f" create them; usual causes: {hints}. The events of the agents'"
-        " DaemonSet say which (FailedCreate)."
+        f" {agents.kind} say which (kubectl describe, FailedCreate)."
     )
 
 

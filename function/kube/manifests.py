@@ -42,7 +42,7 @@ STATEFULSET_READY = (
 # A Deployment has the same status fields.
 DEPLOYMENT_READY = STATEFULSET_READY
 
-# With OnDelete a StatefulSet does not report that its pods are current.
+# With OnDelete an administrator replaces the pods, also here.
 STATEFULSET_READY_ON_DELETE = (
     f"{_OBSERVED}"
     " && has(object.status.readyReplicas)"

@@ -253,6 +253,38 @@ def test_answer_that_time_changes_is_asked_for_again(seconds: int, ttl: int) -> 
     assert call(tier, required=required(), observed=seen, now=NEW_YEAR + seconds).ttl == ttl
 
 
+# policy, (replicas, ready, updated) of a StatefulSet of ten stores -> AgentsReady, agents
+STORES = (
+    ("RollingUpdate", (10, 10, 10), ("True", "Ready"), "10/10"),
+    # A quota, or a policy on claims, lets one pod be created.
+    ("RollingUpdate", (1, 1, 1), ("False", "Starting"), "1/10"),
+    ("RollingUpdate", (0, 0, 0), ("False", "Starting"), "0/10"),
+    ("OnDelete", (10, 10, 0), ("True", "Updating"), "10/10"),
+    ("OnDelete", (10, 10, 10), ("True", "Ready"), "10/10"),
+)
+
+
+@pytest.mark.parametrize(("policy", "counts", "condition", "summary"), STORES)
+def test_a_statefulset_has_the_agents_of_its_spec(
+    policy: str, counts: tuple[int, ...], condition: tuple[str, str], summary: str
+) -> None:
+    """Its status counts pods that exist, and pods of the newest revision under each policy."""
+    store = {"sizeGiB": 8, "form": "StatefulSet", "replicas": 10}
+    tier = d.tier(backend="Mooncake", mooncake={"store": store}, upgradePolicy={"type": policy})
+    del tier["spec"]["lmcache"]
+    seen = observe(call(tier, required=required()))
+    names = ("replicas", "readyReplicas", "updatedReplicas")
+    status = dict(zip(names, counts, strict=True))
+    seen["statefulset-store"]["status"]["atProvider"]["manifest"]["status"] = status
+    got = call(tier, required=required(), observed=seen)
+    assert got.conditions["AgentsReady"] == condition
+    assert got.status["agents"]["summary"] == summary
+    message = got.messages["AgentsReady"]
+    created = counts[0]
+    assert (f"{10 - created} of their pods do not exist" in message) == (created < 10)
+    assert ("StatefulSet say which" in message) == (created < 10)
+
+
 def test_control_plane_that_is_not_updated_says_so() -> None:
     spec = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
     tier = {**d.tier(), "spec": {k: v for k, v in d.tier(**spec)["spec"].items() if v is not None}}
