@@ -1,17 +1,20 @@
 """Refuse changes of settings that running pods do not survive; keep them in the status."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from function.api.placement import Nodes, Toleration
 from function.composers.tier_plan import InvalidTier, TierPlan
 from function.composers.usage import Consumer
+from function.contract import platforms
 from function.contract.backend import Pinned
 from function.edge.request import Call
 from function.kube import access, naming
 from function.problems import Problem
 
 _MOST = 32  # of the XRD's status.pinned
+_EVERY_TAINT = "every taint"
 
 
 def settings(
@@ -113,10 +116,10 @@ def changed(
             if gone:
                 said = f"cannot lose {', '.join(gone)} while consumers there use it: {row.why}"
                 out.append((row, Problem(row.path, said)))
-        elif was is not None and was not in (row.value, row.unset):
+        elif was not in (None, row.value, row.unset) and not row.admits(was):
             said = (
                 f"cannot change from {was} to {row.value}: {row.why}. Set it back, or make a second"
-                " tier and move its consumers"
+                " tier and move its consumers (docs/move-a-tier.md)"
             )
             out.append((row, Problem(row.path, said)))
     return out
@@ -124,13 +127,42 @@ def changed(
 
 def _rows(plan: TierPlan) -> tuple[Pinned, ...]:
     why = "what runs would lose its blocks, and engines their connector"
+    needs_agent = plan.description.colocated_with_engines
     own = plan.backend.pinned(plan.tier)
-    rows = (Pinned("spec.backend", plan.tier.spec.backend, why), *own)
-    return tuple(replace(row, value=_fitted(row.value)) for row in rows)
+    nodes = _of_nodes(plan.tier.spec.nodes) if needs_agent else ()
+    return tuple(
+        row if len(row.value) <= row.LONGEST else replace(row, value=_fitted(row.value))
+        for row in (Pinned("spec.backend", plan.tier.spec.backend, why), *nodes, *own)
+    )
+
+
+def _of_nodes(nodes: Nodes) -> Iterator[Pinned]:
+    """Yield where engines that cannot do without an agent on their node find one.
+
+    A DaemonSet deletes its pod at once on a node that its selector leaves, and does not make it
+    again on one with a taint that it tolerates no longer.
+    """
+    why = "running engines on nodes that it leaves would lose their agent; it may only"
+    selector = sorted(f"{key}={value}" for key, value in nodes.selector.items())
+    every = "every node"
+    value = Pinned.SEPARATOR.join(selector) or every
+    yield Pinned("spec.nodes.selector", value, f"{why} lose labels", may="lose", widest=every)
+    own, none = nodes.tolerations, "no taint"
+    taints = sorted(_taints(platforms.usual_tolerations() if own is None else own))
+    value = _EVERY_TAINT if _EVERY_TAINT in taints else Pinned.SEPARATOR.join(taints) or none
+    path, gains = "spec.nodes.tolerations", f"{why} gain some"
+    yield Pinned(path, value, gains, unset=none, may="gain", widest=_EVERY_TAINT)
+
+
+def _taints(tolerations: Iterable[Toleration]) -> Iterator[str]:
+    """Yield what is tolerated as one writes taints: KEY=VALUE:EFFECT."""
+    for each in tolerations:
+        value = f"={each.value or ''}" if each.operator == "Equal" else ""
+        effect = f":{each.effect}" if each.effect else ""
+        every = f"every key{effect}" if effect else _EVERY_TAINT
+        yield f"{each.key}{value}{effect}" if each.key else every
 
 
 def _fitted(value: str) -> str:
     """Shorten a value to what the status may hold; a longer one would fail all of the status."""
-    if len(value) <= Pinned.LONGEST:
-        return value
     return f"{value[: Pinned.LONGEST - 20]}... {naming.digest(value)}"

@@ -8,7 +8,7 @@ Backends are pure: they see the validated spec and plain facts, never protobuf.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from function import names
 from function.api.base import ApiModel
@@ -156,9 +156,12 @@ class Pinned:
     what is stored would be mixed up. `unset`: the value of nothing, which may become any other; ""
     where none is. `namespaces`: the value is a list of them with spaces between, which may grow
     (`unset`: of none); none is taken away that has consumers. "" is no list, which asks nothing;
-    the next one must have those of the last that still have consumers.
+    the next one must have those of the last that still have consumers. `may`: the value is a list
+    with `SEPARATOR` between, which may "lose" or "gain" some; `widest`: what every such list may
+    become.
     """
 
+    SEPARATOR: ClassVar[str] = ", "
     LONGEST: ClassVar[int] = 512  # characters of a value that the status takes; the XRD's limit
 
     path: str
@@ -167,6 +170,14 @@ class Pinned:
     always: bool = False
     unset: str = ""
     namespaces: bool = False
+    may: Literal["", "lose", "gain"] = ""
+    widest: str = ""
+
+    def admits(self, before: str) -> bool:
+        """Return whether this value may replace another one that is in use."""
+        now, then = (set(each.split(self.SEPARATOR)) for each in (self.value, before))
+        allowed = {"": False, "lose": now <= then, "gain": now >= then}[self.may]
+        return allowed or (bool(self.may) and self.value == self.widest)
 
 
 class Backend(Protocol[OfSettings]):

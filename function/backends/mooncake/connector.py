@@ -181,7 +181,7 @@ def storage(tier: Tier, tag: str, tenant: str) -> Storage:
         "protocol": spec.protocol,
         "device_name": rdma.device_names(tier),
         # Wait for the pool: SGLang stops for good when its first write fails ten times.
-        "check_server": _reaches(tier, admin),
+        "check_server": asks_admin(tier),
     }
     if extra["check_server"] and admin is not None:
         extra["master_metrics_port"] = int(admin.rpartition(":")[2])
@@ -220,11 +220,11 @@ def _host_gib(tier: Tier, engine: Engine) -> int:
     return 0 if any(engine.has(flag) for flag in users) else gib
 
 
-def _reaches(tier: Tier, admin: str | None) -> bool:
+def asks_admin(tier: Tier) -> bool:
     """Return whether SGLang may ask the admin server, which it does on the master's own host."""
     if tier.settings.external is None and tier.settings.admin_access == "Pool":
         return False
-    master = facts.master_address(tier)
+    master, admin = facts.master_address(tier), facts.admin_address(tier)
     return admin is not None and admin.rpartition(":")[0] == master.rpartition(":")[0]
 
 

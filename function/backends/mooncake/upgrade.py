@@ -5,15 +5,16 @@ pool falls apart. Afterwards every engine of the old line has no cache; only a c
 calls grows. upgradePolicy Recreate allows it on purpose.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from function.backends.mooncake import facts
+from function.backends.mooncake import connector, facts
 from function.backends.mooncake.facts import Tier
 from function.contract.backend import Pinned
 from function.contract.image import parse_version
 from function.problems import Problem
 
 _NO_NAMESPACE = "-"  # as the status may hold it
+_NONE = "none"
 
 
 def pinned(tier: Tier) -> tuple[Pinned, ...]:
@@ -56,7 +57,31 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
             Pinned("spec.mooncake.etcd.managed.replicas", str(etcd.replicas), members, True),
             Pinned("spec.mooncake.etcd.managed.storage", size, template, always=True),
         ]
-    return tuple(rows)
+    return (*rows, *_addresses(tier, started))
+
+
+def _addresses(tier: Tier, why: str) -> Iterator[Pinned]:
+    """Yield each address of the pool that engines hold, and the tier's own pods would leave."""
+    spec, external = tier.settings, tier.settings.external
+    asked = connector.asks_admin(tier)
+    if external is not None:
+        where = "spec.mooncake.external"
+        yield Pinned(f"{where}.masterAddress", external.master_address, why)
+        yield Pinned(f"{where}.metadataServer", facts.metadata_server(tier), why)
+        yield Pinned(f"{where}.clusterId", external.cluster_id or _NONE, why)
+        if asked:
+            yield Pinned(f"{where}.adminAddress", external.admin_address or "", why)
+        return
+    if spec.metadata == "http":
+        yield Pinned("spec.mooncake.ports.metadata", str(spec.ports.metadata), why)
+    if asked:
+        yield Pinned("spec.mooncake.ports.admin", str(spec.ports.admin), why)
+    if spec.etcd is not None:
+        leads = "masters and engines that run would be apart from new ones"
+        yield Pinned("spec.mooncake.etcd.source", spec.etcd.source, leads)
+        if spec.etcd.external is not None:
+            endpoints = facts.etcd_endpoints(tier)
+            yield Pinned("spec.mooncake.etcd.external.endpoints", endpoints, leads)
 
 
 def _claim(storage_class: str | None, size_gib: int) -> str:

@@ -111,7 +111,7 @@ def _pinned(row: Pinned) -> dict[str, Any]:
     return {
         key: value
         for key, value in asdict(row).items()
-        if value or key not in ("unset", "namespaces")
+        if value or key not in ("unset", "namespaces", "may", "widest")
     }
 
 

@@ -705,6 +705,80 @@ def test_pinned_fields_cannot_change_in_use(name: str) -> None:
     assert unused.status["pinned"] != first.status["pinned"]
 
 
+def nodes(*tolerated: str, **selector: str) -> dict[str, Any]:
+    tolerations = [{"key": key, "operator": "Exists"} for key in tolerated]
+    return {"nodes": {"selector": selector, "tolerations": tolerations}}
+
+
+def pool(**settings: Any) -> dict[str, Any]:
+    return POOL | {"mooncake": {"store": {"sizeGiB": 8}, **settings}}
+
+
+def etcd(*hosts: str) -> dict[str, Any]:
+    endpoints = [{"host": host, "port": 2379} for host in hosts]
+    external = {"source": "External", "external": {"endpoints": endpoints}}
+    return pool(metadata="etcd", etcd=external)
+
+
+HTTP, PORTS = "spec.mooncake.ports", {"metadata": 9090, "admin": 9091}
+EXTERNAL = "spec.mooncake.external"
+METADATA = {"masterAddress": "m1:50051", "metadataServer": "http://m1:8080/metadata"}
+# (spec, edit, the setting that refuses it in use; "" where the edit is made)
+USED = {
+    "other nodes": (nodes(pool="a"), nodes(pool="b"), "spec.nodes.selector"),
+    "fewer nodes": (nodes(pool="a"), nodes(pool="a", gpu="l4"), "spec.nodes.selector"),
+    "fewer than every node": (nodes(), nodes(pool="a"), "spec.nodes.selector"),
+    "more nodes": (nodes(pool="a", gpu="l4"), nodes(pool="a"), ""),
+    "every node": (nodes(pool="a"), nodes(), ""),
+    "one taint less": (nodes("llm", "gpu"), nodes("gpu"), "spec.nodes.tolerations"),
+    "no taint": (nodes("llm"), nodes(), "spec.nodes.tolerations"),
+    "the first taint": (nodes(), nodes("llm"), ""),
+    "one taint more": (nodes("gpu"), nodes("llm", "gpu"), ""),
+    "every taint": (
+        nodes("gpu"),
+        {"nodes": {"tolerations": [{"operator": "Exists"}]}},
+        "",
+    ),
+    "other nodes of a pool": (pool() | nodes(pool="a"), pool() | nodes(pool="b"), ""),
+    "metadata": (pool(metadata="http"), pool(metadata="http", ports=PORTS), f"{HTTP}.metadata"),
+    "ports that no engine holds": (pool(), pool(ports=PORTS), ""),
+    "admin": (
+        pool(adminAccess="Engines"),
+        pool(adminAccess="Engines", ports=PORTS),
+        f"{HTTP}.admin",
+    ),
+    "another master": (
+        pool(external={"masterAddress": "m1:50051"}),
+        pool(external={"masterAddress": "m2:50051"}),
+        f"{EXTERNAL}.masterAddress",
+    ),
+    "other metadata": (
+        pool(metadata="http", external=METADATA),
+        pool(metadata="http", external=METADATA | {"metadataServer": "http://m2:8080/metadata"}),
+        f"{EXTERNAL}.metadataServer",
+    ),
+    "another etcd": (etcd("e1"), etcd("e2"), "spec.mooncake.etcd.external.endpoints"),
+}
+
+
+@pytest.mark.parametrize("name", USED)
+def test_what_running_engines_hold_of_a_tier_stays(name: str) -> None:
+    spec, edit, path = USED[name]
+    before, after = ({**d.tier(), "spec": _tier_spec(each)} for each in (spec, edit))
+    first = call(before, required=required())
+    assert not first.fatals
+    edited = {**after, "status": {"pinned": first.status["pinned"]}}
+    got = call(edited, required=required() | {"usages": [USAGE]}, observed=observe(first))
+    assert got.conditions["Accepted"][0] == ("False" if path else "True"), got.messages
+    assert got.messages["Accepted"].startswith(f"{path}: cannot change from " if path else "")
+    unused = call(edited, required=required(), observed=observe(first))
+    assert unused.conditions["Accepted"][0] == "True"
+
+
+def _tier_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in d.tier(**spec)["spec"].items() if value is not None}
+
+
 def test_an_invalid_value_of_a_pinned_setting_says_what_it_was() -> None:
     pinned = {"status": {"pinned": {"spec.mooncake.protocol": "tcp"}}}
     got = call(
