@@ -1,6 +1,6 @@
 """Refuse changes of settings that running pods do not survive; keep them in the status."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,11 @@ from function.composers.usage import Consumer
 from function.contract import platforms
 from function.contract.backend import Pinned
 from function.edge.request import Call
-from function.kube import access, naming
+from function.kube import access, naming, quantity
 from function.problems import Problem
 
 _MOST = 32  # of the XRD's status.pinned
+_CLAIMED = ("resources", "requests", "storage")
 _EVERY_TAINT = "every taint"
 
 
@@ -54,6 +55,32 @@ def problems(call: Call, plan: TierPlan, users: Collection[Consumer]) -> list[Pr
     """Return every setting of the spec that cannot replace the one in force."""
     found = changed(kept(call), plan, _used(users))
     return [problem for row, problem in found if row.always or users]
+
+
+def of_claims(before: Callable[[str], object], plan: TierPlan) -> list[Problem]:
+    """Return what Kubernetes never applies to a claim that exists, whoever uses the tier.
+
+    `before`: the spec that a part's manifest has now, by the part's key; None where it has none.
+    """
+    found = []
+    for part in plan.parts:
+        was = before(part.key) if part.manifest["kind"] == "PersistentVolumeClaim" else None
+        if not isinstance(was, dict):
+            continue
+        new, why = part.manifest["spec"], ""
+        sizes = [quantity.parse(access.at(each, *_CLAIMED) or 0) for each in (was, new)]
+        classes = [access.text(each, "storageClassName") for each in (was, new)]
+        if sizes[1] < sizes[0]:
+            now, then = (access.at(each, *_CLAIMED) for each in (new, was))
+            why = f"cannot shrink from {then} to {now}: Kubernetes only grows claims"
+        elif classes[0] != classes[1]:
+            now, then = (name or "the default class" for name in reversed(classes))
+            why = f"cannot change from {then} to {now}: Kubernetes keeps the class of a claim"
+        if why:
+            name = part.manifest["metadata"]["name"]
+            said = f"claim {name} {why}. Set it back, or make a second tier"
+            found.append(Problem(f"spec.{plan.backend.field}", f"{said} (docs/move-a-tier.md)"))
+    return found
 
 
 def reminded(call: Call, problems: Iterable[Problem]) -> list[Problem]:

@@ -52,6 +52,7 @@ from function.edge.answer import (
     Requirement,
 )
 from function.edge.request import Call
+from function.kube import objects
 from function.kube.access import Json
 from function.problems import Problem
 
@@ -203,9 +204,13 @@ class _TierComposer:
         if self.usages is None:
             return []
         problems = pinned.problems(self.call, self.plan, self._users() or ())
+        problems += pinned.of_claims(self._manifest_spec, self.plan)
         if self.usages and self.upgrade_problem:
             problems.append(self.upgrade_problem)
         return problems
+
+    def _manifest_spec(self, key: str) -> object:
+        return self.call.observed_value(key, *objects.MANIFEST, "spec")
 
     def _users(self) -> list[Consumer] | None:
         """Return who uses the tier; None while unresolved."""

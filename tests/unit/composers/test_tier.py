@@ -779,6 +779,35 @@ def _tier_spec(spec: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in d.tier(**spec)["spec"].items() if value is not None}
 
 
+def claimed(size: int, storage_class: str | None = None) -> dict[str, Any]:
+    persistence = {"storageClassName": storage_class} if storage_class else {}
+    redis = {"managed": {"sizeGiB": size, "persistence": persistence}}
+    return with_levels({"name": "r", "type": "Redis", "redis": redis})
+
+
+# (before, edit, what refuses it also without consumers)
+CLAIMS = {
+    "smaller": (claimed(8), claimed(4), "cannot shrink from 16Gi to 8Gi"),
+    "larger": (claimed(4), claimed(8), ""),
+    "of another class": (
+        claimed(8, "slow"),
+        claimed(8, "fast"),
+        "cannot change from slow to fast",
+    ),
+    "gone": (claimed(8), {}, ""),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_claim_only_grows(name: str) -> None:
+    before, after, refusal = CLAIMS[name]
+    first = call(d.tier(**before), required=required())
+    edited = d.tier(**after) | {"status": {"pinned": first.status["pinned"]}}
+    got = call(edited, required=required(), observed=observe(first))
+    assert got.conditions["Accepted"][0] == ("False" if refusal else "True")
+    assert refusal in got.messages["Accepted"]
+
+
 def test_an_invalid_value_of_a_pinned_setting_says_what_it_was() -> None:
     pinned = {"status": {"pinned": {"spec.mooncake.protocol": "tcp"}}}
     got = call(
