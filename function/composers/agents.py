@@ -18,7 +18,7 @@ from function.contract.backend import AGENTS, Description, Part
 from function.contract.platforms import label_keys, tolerations
 from function.edge.answer import FALSE, TRUE, Condition
 from function.edge.request import Call
-from function.kube import objects
+from function.kube import access, objects
 
 _STATUS = (*objects.STATUS_MANIFEST, "status")
 # (created, ready, of the current template) fields of the workload kinds that agents run in.
@@ -69,10 +69,11 @@ class Agents:
                 continue
             kind = part.manifest["kind"]
             fields = _OF_NODES if kind == "DaemonSet" else _OF_REPLICAS
-            found = [call.observed_value(part.key, *_STATUS, f) for f in fields]
+            status = access.mapping(call.observed_value(part.key, *_STATUS))
+            found = [status.get(field) for field in fields]
             created, up, updated = map(_count, found)
             if kind == "DaemonSet":
-                planned = call.observed_value(part.key, *_STATUS, _DESIRED)
+                planned = status.get(_DESIRED)
                 wanted, is_there = _count(planned), isinstance(planned, int)
                 created = created if isinstance(found[0], int) else wanted
             else:  # its status counts pods that exist, not those that it should have
@@ -89,7 +90,7 @@ class Agents:
                 rounds = max(rounds, -(-wanted // at_once))
             desired += wanted
             ready += up
-            misplaced += _count(call.observed_value(part.key, *_STATUS, "numberMisscheduled"))
+            misplaced += _count(status.get("numberMisscheduled"))
         return cls(desired, ready, misplaced, reported, missing, current, rounds, kind)
 
     @property
@@ -238,6 +239,18 @@ def starting(kind: str, waiting: Sequence[str], description: Description, late: 
         " says which."
     )
     return Condition(kind, FALSE, c.REASON_TIMED_OUT, message)
+
+
+def not_updated(call: Call, kind: str, old: Sequence[str], description: Description) -> Condition:
+    """Return the condition of a control plane that serves without the tier's last edit."""
+    message = f"Not updated yet: {', '.join(old)}."
+    if not timed_out(call, description, kind, c.REASON_UPDATING):
+        return Condition(kind, TRUE, c.REASON_UPDATING, message)
+    message += (
+        f" It has been so for {_budget(description)} s; what ran before serves on. kubectl describe"
+        " on the Objects says whether the provider applies them."
+    )
+    return Condition(kind, TRUE, c.REASON_UPDATE_TIMED_OUT, message)
 
 
 # What each reason of a start becomes, when it outlasts its time.

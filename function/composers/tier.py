@@ -38,7 +38,7 @@ from function.composers.needed import Needed
 from function.composers.tier_plan import InvalidTier, TierPlan
 from function.composers.tier_refusal import as_it_runs, refuse, waiting
 from function.composers.usage import Consumer, usages_of, user
-from function.contract.backend import AGENTS, CONTROL_PLANE, OBSERVER, AnyTier
+from function.contract.backend import AGENTS, CONTROL_PLANE, OBSERVER, AnyTier, Part
 from function.contract.events import TOPICS
 from function.edge.answer import (
     FALSE,
@@ -327,33 +327,34 @@ class _TierComposer:
         kind = c.CONDITION_CONTROL_PLANE
         if not self.provider_config:
             return self._no_cluster(kind)
-        others = [p.key for p in self.plan.parts if p.role not in (AGENTS, OBSERVER)]
-        if refused := self._refused(kind, others):
+        others = [p for p in self.plan.parts if p.role not in (AGENTS, OBSERVER)]
+        if refused := self._refused(kind, [p.key for p in others]):
             return refused
         if self.needed.waiting:
             return Condition(kind, FALSE, c.REASON_WAITING_FOR_TIER, " ".join(self.needed.waiting))
-        parts = [p for p in self.plan.parts if p.role == CONTROL_PLANE]
+        parts = [p for p in others if p.role == CONTROL_PLANE]
         if not parts:
             return self._none_needed(kind)
-        waiting = [p.key for p in parts if not self.answer.resources[p.key].ready]
-        if waiting:
+        if starts := self._unready(parts) or self._unready(others):
             late = agents.timed_out(self.call, self.plan.description, kind)
-            return agents.starting(kind, waiting, self.plan.description, late)
+            return agents.starting(kind, starts, self.plan.description, late)
         old = [p.key for p in parts if not agents.is_current(self.call, p)]
         if old:
-            message = f"Not updated yet: {', '.join(old)}."
-            return Condition(kind, TRUE, c.REASON_UPDATING, message)
+            return agents.not_updated(self.call, kind, old, self.plan.description)
         return Condition(kind, TRUE, c.REASON_READY)
+
+    def _unready(self, parts: Iterable[Part]) -> list[str]:
+        return [p.key for p in parts if not self.answer.resources[p.key].ready]
 
     def _agents_ready(self) -> Condition:
         kind = c.CONDITION_AGENTS
         if not self.provider_config:
             return self._no_cluster(kind)
         keys = [p.key for p in self.plan.parts if p.role == AGENTS]
-        if not keys:
-            return self._none_needed(kind)
         if refused := self._refused(kind, keys):
             return refused
+        if not keys:
+            return self._none_needed(kind)
         return agents.condition(self.call, self.agents, self.tier.spec, self.plan.description)
 
     def _no_cluster(self, kind: str) -> Condition:

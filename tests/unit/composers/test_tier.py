@@ -300,6 +300,29 @@ def test_control_plane_that_is_not_updated_says_so() -> None:
     assert got.messages["ControlPlaneReady"] == "Not updated yet: deployment-master."
 
 
+@pytest.mark.parametrize(("seconds", "reason"), [(1, "Updating"), (700, "UpdateTimedOut")])
+def test_control_plane_that_is_never_updated_says_so(seconds: int, reason: str) -> None:
+    tier = {**d.tier(), "spec": _tier_spec(POOL)}
+    seen = observe(call(tier, required=required()))
+    seen["deployment-master"]["metadata"]["generation"] = 2
+    synced = {"type": "Synced", "status": "True", "observedGeneration": 1}
+    seen["deployment-master"]["status"]["conditions"].append(synced)
+    said = since_new_year("ControlPlaneReady", "Updating", "True")
+    tier["status"] = {"conditions": [said]}
+    got = call(tier, required=required(), observed=seen, now=NEW_YEAR + seconds)
+    assert got.conditions["ControlPlaneReady"] == ("True", reason)
+
+
+def test_control_plane_awaits_what_supports_it() -> None:
+    tier = {**d.tier(), "spec": _tier_spec(POOL)}
+    seen = observe(call(tier, required=required()))
+    for key in ("service-master", "networkpolicy-pool"):
+        seen[key]["status"] = {}
+    got = call(tier, required=required(), observed=seen)
+    assert got.conditions["ControlPlaneReady"] == ("False", "Starting")
+    assert got.messages["ControlPlaneReady"] == "Not ready yet: service-master, networkpolicy-pool"
+
+
 def test_agents_without_status_are_not_ready() -> None:
     first = call(d.tier(readiness=FROM_ZERO), required=required())
     got = call(d.tier(readiness=FROM_ZERO), required=required(), observed=observe(first))
