@@ -120,7 +120,6 @@ class _TierComposer:
         self.provider_config = ""
         self.upgrade_problem = self._upgrade_problem()
         self.usages = self._usages()
-        self.agents = Agents.of(call, planned.parts, planned.tier.spec.upgrade_policy)
         self.refused_writes = {p.key: call.refused_write(p.key) for p in planned.parts}
         self.children = fleet.children(call)
         self.rollout: rollout.Rollout | None = None
@@ -263,6 +262,33 @@ class _TierComposer:
             message += " What runs is kept as it is."
         self.answer.conditions.append(Condition(c.CONDITION_CLUSTER, status, reason, message))
 
+    @cached_property
+    def moves(self) -> bool:
+        """Return whether what is observed is, for some part, of another cluster than is desired.
+
+        An InferenceCluster that is built anew has another ClusterProviderConfig. An Object's status
+        repeats the old cluster until the provider has applied it on the new one.
+        """
+        if self.call.observed_provider_config() not in ("", self.provider_config):
+            return True
+        before = self.call.composite_condition(c.CONDITION_AGENTS)
+        return before.get("reason") == c.REASON_WAITING and not all(map(self._is_here, self._keys))
+
+    def _is_here(self, key: str) -> bool:
+        config = self.call.observed_value(key, "spec", "providerConfigRef", "name")
+        return config in (None, self.provider_config) and self.call.is_applied(key)
+
+    @property
+    def _keys(self) -> list[str]:
+        return [part.key for part in self.plan.parts]
+
+    @cached_property
+    def agents(self) -> Agents:
+        """Return the agents on the tier's cluster."""
+        if self.moves:
+            return Agents()
+        return Agents.of(self.call, self.plan.parts, self.tier.spec.upgrade_policy)
+
     def accept(self) -> None:
         warnings = [*self.plan.description.warnings]
         if len(closed_namespaces(self.call.composite, self.usages or [])) > MAX_CLOSED:
@@ -275,7 +301,8 @@ class _TierComposer:
     def compose_parts(self) -> None:
         wrapped = self.plan.wrapped(self.provider_config)
         for part in self.plan.parts:
-            ready = self.call.observed_ready(part.key, by_existing=not part.ready)
+            exists = self.call.observed_ready(part.key, by_existing=not part.ready)
+            ready = exists and not self.moves
             if part.role == AGENTS:
                 ready = self.agents.enough(self.tier.spec.readiness)
             if self.refused_writes[part.key]:
@@ -307,7 +334,7 @@ class _TierComposer:
         if self.call.composite_condition(c.CONDITION_ROLLED_OUT):  # a fleet before
             said = (TRUE, c.REASON_NONE_NEEDED, "A tier of one cluster has no roll-out.")
             self.answer.conditions.append(Condition(c.CONDITION_ROLLED_OUT, *said))
-        if self.provider_config:
+        if self.provider_config and not self.moves:
             self.serving = serving.of(self.call, self.plan, self.cluster)
         else:
             self.serving = serving.Serving(next(iter(serving.unjudged(self.call)), None))
@@ -330,6 +357,8 @@ class _TierComposer:
         others = [p for p in self.plan.parts if p.role not in (AGENTS, OBSERVER)]
         if refused := self._refused(kind, [p.key for p in others]):
             return refused
+        if self.moves:
+            return self._no_cluster(kind)
         if self.needed.waiting:
             return Condition(kind, FALSE, c.REASON_WAITING_FOR_TIER, " ".join(self.needed.waiting))
         parts = [p for p in others if p.role == CONTROL_PLANE]
@@ -353,12 +382,21 @@ class _TierComposer:
         keys = [p.key for p in self.plan.parts if p.role == AGENTS]
         if refused := self._refused(kind, keys):
             return refused
+        if self.moves:
+            return self._no_cluster(kind)
         if not keys:
             return self._none_needed(kind)
         return agents.condition(self.call, self.agents, self.tier.spec, self.plan.description)
 
     def _no_cluster(self, kind: str) -> Condition:
-        return Condition(kind, FALSE, c.REASON_WAITING, f"Waiting for cluster {self.cluster}.")
+        message = f"Waiting for cluster {self.cluster}."
+        if self.provider_config:
+            message += (
+                f" The provider has not applied the tier by ClusterProviderConfig"
+                f" {self.provider_config} yet. If it stays so: kubectl describe objects -n"
+                f" {self.tier.namespace}."
+            )
+        return Condition(kind, FALSE, c.REASON_WAITING, message)
 
     def _none_needed(self, kind: str) -> Condition:
         message = f"{self.tier.spec.backend} needs none here."

@@ -323,6 +323,48 @@ def test_control_plane_awaits_what_supports_it() -> None:
     assert got.messages["ControlPlaneReady"] == "Not ready yet: service-master, networkpolicy-pool"
 
 
+def moved(seen: dict[str, Any], *, applied: int, keys: int) -> dict[str, Any]:
+    """Objects of which the first `keys` have another cluster; generation 2 is the move."""
+    out = {}
+    for number, (key, part) in enumerate(sorted(seen.items())):
+        synced = {"type": "Synced", "status": "True", "observedGeneration": 1}
+        spec, generation = part["spec"], 1
+        if number < keys:
+            spec = {**spec, "providerConfigRef": {"kind": "ClusterProviderConfig", "name": "gpu-2"}}
+            generation, synced = 2, {**synced, "observedGeneration": applied}
+        conditions = [*part["status"]["conditions"], synced]
+        metadata = {**part["metadata"], "generation": generation}
+        status = {**part["status"], "conditions": conditions}
+        out[key] = {**part, "spec": spec, "metadata": metadata, "status": status}
+    return out
+
+
+WAITS, ALL = ("False", "WaitingForCluster"), 99
+# (how many Objects have the new cluster, the generation that is applied, AgentsReady said before)
+MOVES = {
+    "nothing yet": (0, 1, ("True", "Ready"), WAITS),
+    "some": (1, 2, WAITS, WAITS),
+    "not applied": (ALL, 1, WAITS, WAITS),
+    "applied": (ALL, 2, WAITS, ("True", "Ready")),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_a_cluster_that_is_built_anew_has_no_agents_yet(name: str) -> None:
+    """An Object's status repeats the old cluster until the provider applies it on the new one."""
+    keys, applied, (status, reason), want = MOVES[name]
+    seen = agents(observe(call(d.tier(), required=required())), 3, 3)
+    tier = d.tier()
+    tier["status"] = {"conditions": [since_new_year("AgentsReady", reason, status)]}
+    known = required(cluster=[d.cluster(provider_config="gpu-2")])
+    got = call(tier, required=known, observed=moved(seen, applied=applied, keys=keys))
+    assert got.conditions["AgentsReady"] == want
+    is_through = want[0] == "True"
+    assert got.composite_ready == ("TRUE" if is_through else "FALSE")
+    assert got.status["agents"]["summary"] == ("3/3" if is_through else "0/0")
+    assert got.status["providerConfigRef"] == {"name": "gpu-2"}
+
+
 def test_agents_without_status_are_not_ready() -> None:
     first = call(d.tier(readiness=FROM_ZERO), required=required())
     got = call(d.tier(readiness=FROM_ZERO), required=required(), observed=observe(first))
