@@ -17,6 +17,7 @@ Document = dict[str, Any]
 _KIND = ("apiVersion", "kind")
 _OWNERS = ("metadata", "ownerReferences")
 _NAMESPACE = ("metadata", "namespace")
+_POLICIES = ("spec", "managementPolicies")
 _RESOURCE_NAME = ("metadata", "annotations", naming.RESOURCE_NAME)
 # How crossplane-runtime begins its errors where it has not read the external resource.
 _UNSEEN = ("connect failed: ", "observe failed: ")
@@ -223,10 +224,12 @@ class Call:
 
         It writes the generation that it applied with what the cluster made of it. Where it failed
         it writes the generation that it tried, and leaves what it saw last: that must hold all but
-        the fields `but`, which others may write.
+        the fields `but`, which others may write. So must what it sees where it may not write.
         """
         synced = self.observed_whole_condition(key, "Synced")
-        if synced.get("status") == "False":
+        policies = self.observed_value(key, *_POLICIES)
+        may_write = not isinstance(policies, list) or "*" in policies or "Update" in policies
+        if synced.get("status") == "False" or not may_write:
             wanted, there = (
                 self.observed_value(key, *path)
                 for path in (objects.MANIFEST, objects.STATUS_MANIFEST)

@@ -246,6 +246,36 @@ def test_agents_of_the_old_template_are_no_update(name: str) -> None:
         assert ("OnDelete" in got.messages["AgentsReady"]) == ("policy" in fields)
 
 
+# managementPolicies of the agents' Object, whether the DaemonSet on the cluster has the edit
+POLICIES = (
+    (["Observe"], False, ("True", "Updating")),
+    (["Observe"], True, ("True", "Ready")),
+    (["Create", "LateInitialize", "Observe", "Update"], False, ("True", "Ready")),
+    (["*"], False, ("True", "Ready")),
+)
+
+
+@pytest.mark.parametrize(("policies", "edited", "condition"), POLICIES)
+def test_an_object_that_is_only_observed_applies_nothing(
+    policies: list[str], edited: bool, condition: tuple[str, str]
+) -> None:
+    """Synced is True of it, with its newest generation."""
+    tier, seen = updating()
+    found = seen["daemonset-agent"]
+    found["spec"] = {**found["spec"], "managementPolicies": policies}
+    live = json.loads(json.dumps(found["spec"]["forProvider"]["manifest"]))
+    if not edited:
+        live["spec"]["template"]["spec"]["containers"][0]["image"] = "lmcache:old"
+    manifest = found["status"]["atProvider"]["manifest"]
+    found["status"]["atProvider"]["manifest"] = {
+        **live,
+        **manifest,
+        "metadata": {**live["metadata"], **manifest["metadata"]},
+    }
+    got = call(tier, required=required(), observed=seen, now=NEW_YEAR)
+    assert got.conditions["AgentsReady"] == condition
+
+
 @pytest.mark.parametrize(("seconds", "ttl"), [(1, 300), (400, 60), (700, 300)])
 def test_answer_that_time_changes_is_asked_for_again(seconds: int, ttl: int) -> None:
     """A ready tier is asked rarely: that its update is late would be said a quarter hour late."""
