@@ -47,6 +47,13 @@ def is_rolled_out(workload: Mapping[str, Any], *, kept: float = 0) -> bool:
     return updated + kept >= wanted and ready >= wanted and there <= updated + kept
 
 
+def has_earlier_pods(workload: Mapping[str, Any]) -> bool:
+    """Return whether pods of an earlier template are left, as far as the kind counts them."""
+    status = access.mapping(workload, "status")
+    updated, _, there = _COUNTS.get(access.text(workload, "kind"), ("", "", ""))
+    return _number(status.get(there)) > _number(status.get(updated))
+
+
 def is_at_rest(workload: Mapping[str, Any]) -> bool:
     """Return whether its controller replaces no more pods: see `waits_for` for those that stay."""
     if waits_for(workload) and not _partition(workload):

@@ -27,6 +27,7 @@ _QUARANTINE, _AUTO = "function/composers/quarantine.py", "function/composers/aut
 _IN_USE = "function/composers/in_use.py"
 _USAGE, _ADMISSION = "function/composers/usage.py", "function/composers/admission.py"
 
+_APPLIED = _CONSUMER + "applied.py"
 # The unit tests that are about a file: they run before the others.
 _FIRST = {
     _ROLLOUT: ("test_wiring_update", "test_quarantine"),
@@ -62,13 +63,15 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_USAGE, "return is_orphaned or bool", "return bool"),
     (_USAGE, "return is_orphaned or bool", "return is_orphaned or not bool"),
     # What the cluster has
-    (_CONSUMER + "decision.py", "elif not why or self.call", "elif self.call"),
-    (
-        _CONSUMER + "decision.py",
-        "elif not why or self.call.is_applied(request.key):",
-        "elif not why:",
-    ),
-    (_CONSUMER + "decision.py", 'frozenset({"*", "Update"})', 'frozenset({"*"})'),
+    (_APPLIED, "if is_read_only or (why and not call.is_applied(key)):", "if is_read_only or why:"),
+    (_APPLIED, "if is_read_only or (why and not call.is_applied(key)):", "if is_read_only:"),
+    (_APPLIED, 'frozenset({"*", "Update"})', 'frozenset({"*"})'),
+    (_APPLIED, "    if not has(", "    if has("),
+    (_APPLIED, "access.at(desired, *path) or call", "call"),
+    (_APPLIED, "if not written or not call.has_passed(written + _SECONDS):", "if not written:"),
+    (_APPLIED, "if not written or not call.has_passed(written + _SECONDS):", "if True:"),
+    (_APPLIED, "if synced and applied is None else", "if synced else"),
+    (_APPLIED, 'and not entry.get("subresource")', ""),
     # Who is looked up
     (_CONSUMER + "lookup.py", "    if _serves_child(request, ref):", "    if False:"),
     (_CONSUMER + "lookup.py", "    if _serves_child(request, ref):", "    if True:"),

@@ -3,7 +3,7 @@
 from function import names
 from function.composers.admission import admits
 from function.composers.agents import needed
-from function.kube import naming
+from function.kube import naming, objects
 from tests.world.clusters import starts
 from tests.world.function import Document
 from tests.world.plane import IN_USE, Key, controller, is_deleted, key_of, of_usage
@@ -184,6 +184,11 @@ class Rules(Writes):
                 self.broken(f"{name} has had no turn: {said}")
         if said.get("status") == "True" and not serves:
             self.broken(f"{name} says Wired, and its tier does not serve")
+        wanted = manifest(engine)
+        if said.get("status") == "True" and engine is not None and wanted is not None:
+            there = self.world.clusters[objects.provider_config(engine)].documents
+            if wired_to(there.get(key_of(wanted))) != mark:
+                self.broken(f"{name} says Wired, and its cluster does not have it: {said}")
         backend = backend_of(engine)
         says_wired = said.get("status") == "True" and tier is not None and backend is not None
         if says_wired and backend != tier["spec"]["backend"]:

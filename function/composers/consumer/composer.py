@@ -20,6 +20,7 @@ from function.backends.registry import Registry
 from function.command import budget
 from function.composers import auto, rollout, serving, usage
 from function.composers.consumer import (
+    applied,
     brought,
     companions,
     disaggregation,
@@ -312,10 +313,33 @@ class _ConsumerComposer:
 
     def compose_companions(self) -> None:
         """Compose what the consumer's pods mount or reference, on their cluster."""
-        for key, manifest in self._companions(self.outcomes).values():
-            there = self.call.is_observed(key) and not objects.is_object(manifest)
-            ready = there or self.call.observed_ready(key, by_existing=True)
+        for place, (key, manifest) in self._companions(self.outcomes).items():
+            ready = self.call.is_observed(key)
+            if ready and objects.is_object(manifest):
+                ready = self.call.observed_ready(key, by_existing=True)
+                self._check_files(place, key, manifest)
             self.answer.resources[key] = Composed(manifest, ready)
+
+    def _check_files(self, place: companions.Place, key: str, resource: Json) -> None:
+        """Say of engines that are wired that the cluster does not have the files they mount."""
+        files = access.mapping(objects.unwrap(resource), "data")
+        why = applied.problem(
+            self.call, key, resource, lambda there: access.holds(there.get("data"), files)
+        )
+        for i, outcome in enumerate(self.outcomes if why else ()):
+            if outcome.reason is Reason.WIRED and place in self._files_of(outcome):
+                message = (
+                    f"The cluster does not have the files that its pods mount ({key}): {why}"
+                    f" {outcome.message}"
+                )
+                self.outcomes[i] = replace(
+                    outcome, reason=Reason.NOT_APPLIED, message=message, settled=False
+                )
+
+    def _files_of(self, outcome: Outcome) -> Collection[companions.Place]:
+        """Return where the pods of a workload mount files of its record."""
+        wired = [(outcome.request, outcome.record)] if outcome.is_wired and outcome.record else []
+        return companions.config_maps(self.decider.namespace, "", wired)
 
     def _companions(self, outcomes: list[Outcome]) -> dict[companions.Place, tuple[str, Json]]:
         wired = [(o.request, o.record) for o in outcomes if o.is_wired and o.record]

@@ -30,7 +30,7 @@ from function.api.tier import WiringUpdate
 from function.backends.registry import Registry
 from function.command.budget import CallSpent
 from function.composers import auto, tier_names, usage
-from function.composers.consumer import lookup, recorded, turns, work
+from function.composers.consumer import applied, lookup, recorded, turns, work
 from function.composers.rollout import Progress
 from function.composers.tier_plan import TierPlan
 from function.contract.engine import Engine
@@ -44,7 +44,7 @@ from function.pods.gang import LEFT_ALONE
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
 from function.pods.refs import Ref
-from function.problems import Refused, cut
+from function.problems import Refused
 from function.reasons import Policy, Reason
 from function.redact import redacted
 
@@ -110,14 +110,8 @@ class Outcome:
         return recorded.shares(record)
 
 
-_NOT_APPLIED = (
-    "The cluster does not have this: provider-kubernetes does not write the Object: {}. {}"
-)
-_LONGEST_WHY = 512
 # What is decided of pods that a tier takes.
 _TAKES = (Action.WIRED, Reason.WIRED)
-# Policies of an Object with which the provider writes what is there.
-_WRITING = frozenset({"*", "Update"})
 
 
 class Decider:
@@ -167,21 +161,31 @@ class Decider:
         return decide(request, request.ref)
 
     def _as_applied(self, outcome: Outcome) -> Outcome:
-        """Say that a cluster does not have the wiring, where its provider could not write it."""
+        """Say that a cluster does not have the wiring, or that some of its pods may not."""
         request = outcome.request
-        if request.is_bare:
+        if not self.call.is_observed(request.key):
             return outcome
-        why = self.call.refused_write(request.key)
-        policies = request.resource["spec"].get("managementPolicies")
-        if isinstance(policies, list) and not _WRITING & set(map(str, policies)):
-            why = f"its spec.managementPolicies are {policies}"
-        elif not why or self.call.is_applied(request.key):
-            return outcome
-        there = self.call.observed_value(request.key, *objects.STATUS_MANIFEST) or {}
-        if outcome.manifest is not None and running.has(request, outcome.manifest, there):
-            return outcome  # what is not written is another field, or how a value is put
-        message = _NOT_APPLIED.format(cut(why, _LONGEST_WHY), outcome.message)
-        return replace(outcome, reason=Reason.NOT_APPLIED, message=message, settled=False)
+        manifest = None if request.is_bare else outcome.manifest
+        if manifest is not None and (
+            why := applied.problem(
+                self.call,
+                request.key,
+                request.resource,
+                lambda there: self._is_wired_as(request, manifest, outcome.record, there),
+            )
+        ):
+            message = f"The cluster does not have this: {why} {outcome.message}"
+            return replace(outcome, reason=Reason.NOT_APPLIED, message=message, settled=False)
+        left = turns.left_over(self.call, request.key)
+        return replace(outcome, message=f"{outcome.message} {left}") if left else outcome
+
+    def _is_wired_as(
+        self, request: OffloadRequest, manifest: Json, record: Record | None, there: Json
+    ) -> bool:
+        """Return whether a workload has the wiring of `manifest`; others may have added to it."""
+        return running.has(request, manifest, there) or (
+            record is not None and running.was_applied(request, record, there, self.step_input)
+        )
 
     def _decide_auto(self, request: OffloadRequest, ref: Ref) -> Outcome:
         """Decide with the tier that the record has, or else with the first that takes the pods."""
@@ -374,8 +378,6 @@ class Decider:
         settled = outcome.action is Action.REPLAYED
         if not rolls:
             return replace(outcome, settled=settled)
-        left = "" if is_behind else turns.left_to_others(self.call, request.key)
-        outcome = replace(outcome, message=f"{outcome.message} {left}") if left else outcome
         progress = Progress.BEHIND if is_behind else turns.progress_of_pods(self.call, request)
         return replace(outcome, progress=progress, settled=settled and progress is Progress.CURRENT)
 

@@ -71,11 +71,16 @@ def is_up(call: Call, key: str) -> bool:
     return bool(seen) and _is_applied(call, key) and is_rolled_out(seen)
 
 
-def left_to_others(call: Call, key: str) -> str:
-    """Return what to do where pods keep an earlier wiring until somebody acts, "" otherwise."""
+def left_over(call: Call, key: str) -> str:
+    """Return that pods of an earlier template run on, and what to do; "" where none does."""
     seen = _seen(call, key)
-    why = rolled.waits_for(seen)
-    return f"Pods with an earlier wiring run on; {why}." if why and not is_rolled_out(seen) else ""
+    if not rolled.has_earlier_pods(seen):
+        return ""
+    why = rolled.waits_for(seen) or (
+        "the new ones are not ready yet: if it stays so, kubectl describe pods says why, on the"
+        " workload cluster"
+    )
+    return f"Pods of an earlier template run on and may lack this wiring; {why}."
 
 
 def _is_applied(call: Call, key: str) -> bool:

@@ -2,14 +2,15 @@
 
 import json
 from copy import deepcopy
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 import pytest
 
 from function.edge import metrics
 from function.pods import wire
 from tests.unit.composers import documents as d
-from tests.unit.composers.calls import call, observe
+from tests.unit.composers.calls import READY, call, observe
 from tests.unit.composers.plane import restart
 
 FILES = "configmap-kv-offload"
@@ -1154,46 +1155,141 @@ def test_provider_config_of_another_kind_is_another_cluster(name: str) -> None:
     assert wired_on == want
 
 
+class Write(NamedTuple):
+    """What an Object of generation 2 shows, of a cluster that has the pods of before.
+
+    `applied`: the generation in its condition Synced. `age`: seconds since its spec was written.
+    """
+
+    want: str
+    synced: str = "True"
+    message: str = ""
+    applied: int | None = 2
+    policies: list[str] | None = None
+    edited_policies: list[str] | None = None
+    age: int | None = None
+
+
+REFUSED = "update failed: forbidden"
 # What the provider says of the Object of the wiring, and its policies -> what is said
-WRITES: dict[str, tuple[str, str, list[str] | None, str]] = {
-    "it has written it": ("True", "", None, "Wired"),
-    "it has not come to it": ("", "", None, "Wired"),
-    "it is refused": ("False", "update failed: forbidden", None, "NotApplied"),
-    "it is paused": ("False", "", None, "NotApplied"),
-    "it may write": ("True", "", ["Observe", "Update"], "Wired"),
-    "all": ("True", "", ["*"], "Wired"),
-    "it only looks": ("True", "", ["Observe"], "NotApplied"),
+WRITES = {
+    "it has written it": Write("what is there differs: somebody edited it"),
+    "it has not come to it": Write("", applied=1),
+    "it has not come to it for a while": Write("", applied=1, age=300),
+    "it does not run": Write("has not read the Object's newest edit", applied=1, age=301),
+    "it has never run": Write("has not read the Object's newest edit", synced="", age=301),
+    "it has just been installed": Write("", synced="", age=300),
+    "it tells no generation": Write("", applied=None, age=300),
+    "it tells no generation, and has written it": Write("differs", applied=None, age=301),
+    "it is refused": Write(f"does not write the Object: {REFUSED}.", "False", REFUSED),
+    "it is paused": Write("does not write the Object", "False"),
+    "it may write": Write("", applied=1, policies=["Observe", "Update"]),
+    "all": Write("", applied=1, policies=["*"]),
+    "it only looks": Write("are ['Observe']", policies=["Observe"]),
+    "it only looks since an edit": Write("are ['Observe']", edited_policies=["Observe"]),
+    "the edit does not stay": Write("", applied=1, policies=["*"], edited_policies=["Observe"]),
 }
+
+
+def _shown(seen: d.Document, write: Write, there: d.Document) -> None:
+    """Show on an Object what the provider says of it."""
+    if write.synced:
+        synced = {"type": "Synced", "status": write.synced, "reason": "R", "message": write.message}
+        synced |= {} if write.applied is None else {"observedGeneration": write.applied}
+        seen["status"]["conditions"] = [READY, synced]
+    seen["metadata"]["generation"] = 2
+    if write.age is not None:
+        written = datetime.fromtimestamp(NOW - write.age, UTC).isoformat()
+        later = {"time": "1970-01-01T00:16:39Z", "subresource": "status"}
+        seen["metadata"]["managedFields"] = [{"time": written}, later, {"time": "x"}, "y"]
+    if write.edited_policies:
+        seen["spec"] = seen["spec"] | {"managementPolicies": write.edited_policies}
+    seen["status"]["atProvider"] = {"manifest": there}
+
+
+NOW = 1000.0
 
 
 @pytest.mark.parametrize("name", WRITES)
 def test_wired_is_said_of_what_the_cluster_has(name: str) -> None:
-    status, message, policies, want = WRITES[name]
+    write = WRITES[name]
+    want = ("False", "NotApplied") if write.want else ("True", "Wired")
     engine, required = d.engine(), d.requirements(d.ready_tier())
-    if policies:
-        engine["spec"]["managementPolicies"] = policies
+    if write.policies:
+        engine["spec"]["managementPolicies"] = write.policies
     first = call(d.replica(), desired={KEY: engine}, required=required)
     seen = observe(first)
     wired_there = first.desired[KEY]["spec"]["forProvider"]["manifest"]
     old = d.engine()["spec"]["forProvider"]["manifest"]
-    synced = {"type": "Synced", "status": status or "True", "reason": "R", "message": message}
-    seen[KEY]["metadata"]["generation"] = 2
-    synced |= {"observedGeneration": 2 if status else 1}
-    seen[KEY]["status"]["conditions"].append(synced)
-    seen[KEY]["status"]["atProvider"] = {"manifest": old}
-    got = call(d.replica(), desired={KEY: engine}, observed=seen, required=required)
-    assert got.conditions["KVOffloadReady"] == ("True" if want == "Wired" else "False", want)
+    _shown(seen[KEY], write, old)
+    got = call(d.replica(), desired={KEY: engine}, observed=seen, required=required, now=NOW)
+    assert got.conditions["KVOffloadReady"] == want
+    assert write.want in got.messages["KVOffloadReady"]
     assert got.desired[KEY] == first.desired[KEY]
-    assert (got.ttl == 10) == (want != "Wired")
+    assert (got.ttl == 10) == bool(write.want)
     # Neither the same error of a write that changes nothing is a lack of wiring, nor another form
     # of a value, nor what others have set.
     stored = deepcopy(wired_there)
     stored["spec"] |= {"replicas": 7}
     stored["spec"]["template"]["metadata"] |= {"creationTimestamp": None}
+    stored["spec"]["template"]["spec"]["containers"][0]["args"] += ["--seed=1"]
     for there in (wired_there, stored):
         seen[KEY]["status"]["atProvider"] = {"manifest": there}
-        got = call(d.replica(), desired={KEY: engine}, observed=seen, required=required)
+        got = call(d.replica(), desired={KEY: engine}, observed=seen, required=required, now=NOW)
         assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    # The wiring comes with this call.
+    seen[KEY] = {**engine, **{k: seen[KEY][k] for k in ("metadata", "status")}}
+    _shown(seen[KEY], write._replace(edited_policies=None), old)
+    got = call(d.replica(), desired={KEY: engine}, observed=seen, required=required, now=NOW)
+    assert (got.conditions["KVOffloadReady"] == ("True", "Wired")) == (
+        write.policies != ["Observe"]
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, it in WRITES.items() if not it.policies])
+def test_wired_is_said_of_pods_that_find_their_files(name: str) -> None:
+    write = WRITES[name]
+    want = ("False", "NotApplied") if write.want else ("True", "Wired")
+    required = d.requirements(d.ready_tier())
+    first = call(d.replica(), desired={KEY: d.engine()}, required=required)
+    for there, says in (({}, want), (None, ("True", "Wired"))):
+        seen = observe(first)
+        files = seen[FILES]["spec"]["forProvider"]["manifest"]
+        _shown(seen[FILES], write, files if there is None else there)
+        got = call(
+            d.replica(), desired={KEY: d.engine()}, observed=seen, required=required, now=NOW
+        )
+        assert got.conditions["KVOffloadReady"] == says
+        assert (write.want in got.messages["KVOffloadReady"]) or there is None
+        assert [got.desired[key] == first.desired[key] for key in (KEY, FILES)] == [True, True]
+
+
+# What a cluster shows of a wired Deployment -> what is said of its earlier pods
+PODS: dict[str, tuple[d.Document, d.Document, str]] = {
+    "all are up": ({}, {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}, ""),
+    "none is there": ({}, {}, ""),
+    "one fails": ({}, {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1}, ""),
+    "the new one is stuck": (
+        {},
+        {"replicas": 2, "updatedReplicas": 1, "readyReplicas": 1},
+        "the new ones are not ready yet",
+    ),
+    "paused": ({"paused": True}, {"replicas": 1, "readyReplicas": 1}, "paused is true: resume it"),
+}
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_earlier_pods_that_run_on_are_named(name: str) -> None:
+    spec, status, want = PODS[name]
+    required = d.requirements(d.ready_tier())
+    seen = observe(call(d.replica(), desired={KEY: d.engine()}, required=required))
+    there = seen[KEY]["status"]["atProvider"]["manifest"]
+    there["spec"] = there["spec"] | spec
+    there["status"] = status
+    got = call(d.replica(), desired={KEY: d.engine()}, observed=seen, required=required)
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    message = got.messages["KVOffloadReady"]
+    assert want in message and ("Pods of an earlier template run on" in message) == bool(want)
 
 
 def test_engines_in_two_places_find_their_files_in_each() -> None:

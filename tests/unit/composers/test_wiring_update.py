@@ -586,7 +586,7 @@ def test_consumer_says_that_its_pods_wait_for_somebody() -> None:
     there["status"] = {"replicas": 1, "readyReplicas": 1}
     got = world.consume("a")
     assert said(got) == "Current"
-    assert "run on; spec.paused is true: resume it." in got.messages["KVOffloadReady"]
+    assert "lack this wiring; spec.paused is true: resume it." in got.messages["KVOffloadReady"]
 
 
 @pytest.mark.parametrize(("condition", "progress"), [("Ready", "Current"), ("Synced", "Moving")])

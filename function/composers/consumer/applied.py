@@ -1,0 +1,71 @@
+"""Whether the cluster has what an Object is to bring there, as far as the Object shows it."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from function.edge.request import Call
+from function.kube import access, objects
+from function.kube.access import Json
+from function.problems import cut
+
+# How long a provider may take for a new generation: one that starts again has thousands to read.
+_SECONDS = 300
+_LONGEST_WHY = 512
+# Policies of an Object with which the provider writes what is there.
+_WRITING = frozenset({"*", "Update"})
+
+_DIFFERS = (
+    "the provider has written the Object, and what is there differs: somebody edited it, or a"
+    " webhook takes it away. Undo the edit, or have the webhook leave it alone."
+)
+_NOT_READ = (
+    "provider-kubernetes has not read the Object's newest edit for minutes. See whether its pod"
+    " runs, and its log."
+)
+
+
+def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) -> str:
+    """Return why the cluster lacks what an observed Object brings, "" where it has it or soon will.
+
+    `has`: whether a manifest has it.
+    """
+    if has(call.observed_value(key, *objects.STATUS_MANIFEST) or {}):
+        return ""  # what is not written is another field, or how a value is put
+    # Where nobody desires policies, an edit of those on the Object stays.
+    path = ("spec", "managementPolicies")
+    policies = access.at(desired, *path) or call.observed_value(key, *path)
+    is_read_only = isinstance(policies, list) and not _WRITING & set(map(str, policies))
+    why = f"its spec.managementPolicies are {policies}" if is_read_only else call.refused_write(key)
+    if is_read_only or (why and not call.is_applied(key)):
+        return f"provider-kubernetes does not write the Object: {cut(why, _LONGEST_WHY)}."
+    if not has(call.observed_value(key, *objects.MANIFEST) or {}):
+        return ""  # core writes it after this call
+    return _why_not_there(call, key)
+
+
+def _why_not_there(call: Call, key: str) -> str:
+    """Return why the cluster lacks what the Object has, "" while the provider may still write it.
+
+    Some providers write no generation into the condition.
+    """
+    synced = call.observed_whole_condition(key, "Synced")
+    applied = synced.get("observedGeneration")
+    if applied is not None and applied == call.observed_value(key, "metadata", "generation"):
+        return _DIFFERS
+    written = _last_written(call, key)
+    if not written or not call.has_passed(written + _SECONDS):
+        return ""
+    return _DIFFERS if synced and applied is None else _NOT_READ
+
+
+def _last_written(call: Call, key: str) -> float:
+    """Return when anything but the status was written last, 0.0 where nothing says so."""
+    entries = call.observed_value(key, "metadata", "managedFields")
+    found = [0.0]
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and not entry.get("subresource"):
+            try:
+                found.append(datetime.fromisoformat(str(entry.get("time"))).timestamp())
+            except ValueError:
+                continue
+    return max(found)
