@@ -219,18 +219,26 @@ def _service(serving: str, spec: ModelDeploymentSpec) -> Json:
 def _derive_readiness(call: Call, answer: Answer, cluster: str) -> None:
     waiting = sorted(k for k, v in answer.resources.items() if not v.ready)
     unseen = outage.not_observed(call, CONDITION_WORKLOADS, answer.resources, cluster)
+    old = sorted(k for k in answer.resources if call.is_observed(k) and not call.is_applied(k))
+    refused = [f"{k}: {why[: outage.MAX_QUOTED]}" for k in old if (why := call.refused_write(k))]
     if not answer.resources:
         condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_WAITING)
     elif unseen:
         condition = unseen
+    elif refused:
+        message = "; ".join(refused)
+        condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_NOT_APPLIED, message)
     elif waiting:
         message = "Not ready yet: " + ", ".join(waiting)
         condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_STARTING, message)
+    elif old:
+        message = f"Not updated yet: {', '.join(old)}."
+        condition = Condition(CONDITION_WORKLOADS, TRUE, c.REASON_UPDATING, message)
     else:
         condition = Condition(CONDITION_WORKLOADS, TRUE, c.REASON_READY)
     answer.conditions.append(condition)
-    answer.ready = bool(answer.resources) and not waiting and not unseen
-    answer.ttl = TTL_SETTLED if answer.ready else TTL_UNSETTLED
+    answer.ready = condition.status == TRUE
+    answer.ttl = TTL_SETTLED if answer.ready and not old else TTL_UNSETTLED
 
 
 def _merged(own: Answer, wiring: Answer) -> Answer:

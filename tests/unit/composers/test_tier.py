@@ -1863,6 +1863,48 @@ def test_an_outage_of_a_standalone_deployment_gives_one_answer() -> None:
     assert message.startswith(f"Looks fail since {T9}: service: {REFUSED}.")
 
 
+# What the provider says of an edit while the pods of before are ready -> WorkloadsReady, ready
+EDITS: dict[str, tuple[dict[str, Any], tuple[str, str], str]] = {
+    "written": ({"status": "True", "observedGeneration": 2}, ("True", "Ready"), "TRUE"),
+    "not read yet": ({"status": "True", "observedGeneration": 1}, ("True", "Updating"), "TRUE"),
+    "refused": (
+        {"status": "False", "observedGeneration": 2, "message": "update failed: exceeded quota"},
+        ("False", "NotApplied"),
+        "FALSE",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_standalone_deployment_says_what_became_of_an_edit(name: str) -> None:
+    synced, condition, ready = EDITS[name]
+    required = {"cluster": [d.cluster()]}
+    before = observe(call(deployment(), step_input=d.COMPOSE, required=required))
+    edited = deployment()
+    edited["spec"]["template"]["spec"]["engines"][0]["members"][0]["template"]["spec"] |= {
+        "priorityClassName": "high"
+    }
+    seen = observe(call(edited, step_input=d.COMPOSE, required=required))
+    seen["deployment-main"]["metadata"]["generation"] = 2
+    there = before["deployment-main"]["status"]
+    conditions = [*there["conditions"], {"type": "Synced", "reason": "R", **synced}]
+    seen["deployment-main"]["status"] = {**there, "conditions": conditions}
+    got = call(edited, step_input=d.COMPOSE, required=required, observed=seen)
+    assert (got.conditions["WorkloadsReady"], got.composite_ready) == (condition, ready)
+    message = got.messages["WorkloadsReady"]
+    assert synced.get("message", "") in message
+    assert ("deployment-main" in message) == (name != "written")
+    # The same error of a write that changes nothing is no lack of it.
+    seen["deployment-main"]["status"] = {
+        **observe(call(edited, step_input=d.COMPOSE, required=required))["deployment-main"][
+            "status"
+        ],
+        "conditions": conditions,
+    }
+    got = call(edited, step_input=d.COMPOSE, required=required, observed=seen)
+    assert got.composite_ready == "TRUE"
+
+
 def test_a_standalone_deployment_may_have_no_replicas() -> None:
     composite = deployment()
     composite["spec"]["replicas"] = 0
