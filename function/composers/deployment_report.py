@@ -27,6 +27,7 @@ from function.edge.answer import (
 )
 from function.edge.request import Call
 from function.kube import access
+from function.kube.access import Json
 from function.reasons import Reason
 from function.workloads import kinds
 
@@ -68,17 +69,20 @@ def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
 def _whether_they_serve(call: Call, replicas: Iterable[str]) -> list[Condition]:
     """Return KVOffloadServing, the worst of the replicas'; [] where none has ever had one."""
     kind = serving.CONSUMER_CONDITION
-    found = [call.observed_whole_condition(key, kind) for key in replicas]
-    reports = [_serving_report(each) for each in found if each]
+    found = {key: call.observed_whole_condition(key, kind) for key in replicas}
+    reports = [
+        _serving_report(each, _stale(call, key, each)) for key, each in found.items() if each
+    ]
     if not reports:
         return serving.unjudged(call, kind=kind)
     return [min(reports, key=lambda it: (_STATUSES.index(it.status), it.reason, it.message))]
 
 
-def _serving_report(found: dict[str, object]) -> Condition:
-    """Return a replica's KVOffloadServing; one that we never write says nothing."""
+def _serving_report(found: Json, stale: str) -> Condition:
+    """Return a replica's KVOffloadServing; one that is old, or not of our words, says nothing."""
     status, reason, message = (access.text(found, key) for key in ("status", "reason", "message"))
-    if status not in _STATUSES or reason not in serving.REASONS:
+    message = stale or message
+    if stale or status not in _STATUSES or reason not in serving.REASONS:
         status, reason = UNKNOWN, serving.NOT_OBSERVED
     return Condition(serving.CONSUMER_CONDITION, status, reason, message[:_MAX_CHARACTERS])
 
@@ -94,10 +98,24 @@ def _read_replica(call: Call, key: str) -> _ReplicaReport | None:
     reason = access.text(found, "reason")
     if not asks and reason in (Reason.NOT_REQUESTED, Reason.WIRED):
         return None  # it was wired once, or is about to be unwired
-    status = access.text(found, "status")
-    if status not in _STATUSES or reason not in tuple(Reason):
+    status, stale = access.text(found, "status"), _stale(call, key, found)
+    if stale or status not in _STATUSES or reason not in tuple(Reason):
         status, reason = UNKNOWN, Reason.NOT_REPORTED
-    return _ReplicaReport(name, status, reason, access.text(found, "message")[:_MAX_CHARACTERS])
+    message = stale or access.text(found, "message")
+    return _ReplicaReport(name, status, reason, message[:_MAX_CHARACTERS])
+
+
+def _stale(call: Call, key: str, condition: Json) -> str:
+    """Return why a replica's condition is not of what it is now, "" where it is.
+
+    Core writes a generation into its own conditions, and into a function's only in some releases.
+    """
+    if why := call.refused_write(key):
+        return f"Crossplane cannot reconcile it: {why}"
+    generation = call.observed_value(key, "metadata", "generation")
+    written = (condition, call.observed_whole_condition(key, "Synced"))
+    is_old = any(it.get("observedGeneration") not in (None, generation) for it in written)
+    return "Its newest edit is not reconciled yet." if is_old else ""
 
 
 def _texts(reports: Iterable[_ReplicaReport]) -> str:

@@ -122,6 +122,39 @@ def test_missing_replica_is_named_by_its_key() -> None:
     assert "replica-a: It names a tier and has no condition" in got.messages["KVOffloadReady"]
 
 
+PAUSED = {"type": "Synced", "status": "False", "reason": "ReconcilePaused"}
+FAILS = {**PAUSED, "reason": "ReconcileError", "message": "cannot run step kv-offload: unavailable"}
+# the replica's Synced, the generation of its other conditions -> what is said, "" for what it says
+OLD: dict[str, tuple[Document, int | None, str]] = {
+    "reconciled": ({"status": "True", "observedGeneration": 2}, 2, ""),
+    "reconciled, by an older core": ({"status": "True", "observedGeneration": 2}, None, ""),
+    "edited": ({"status": "True", "observedGeneration": 1}, None, "newest edit is not reconciled"),
+    "told before the edit": ({"status": "True", "observedGeneration": 2}, 1, "newest edit"),
+    "it cannot be reconciled": (FAILS, 2, "Crossplane cannot reconcile it: cannot run step"),
+    "it is paused": (PAUSED, 2, "Crossplane cannot reconcile it: ReconcilePaused"),
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_what_a_replica_said_before_is_not_reported(name: str) -> None:
+    synced, generation, want = OLD[name]
+    old = with_condition(replica("a"), WIRED)
+    old["metadata"] = {**old["metadata"], "generation": 2}
+    hits = {"type": "KVOffloadServing", "status": "True", "reason": "Hitting", "message": "hits"}
+    said = [*old["status"]["conditions"], hits]
+    if generation is not None:
+        said = [{**each, "observedGeneration": generation} for each in said]
+    old["status"]["conditions"] = [*said, {"type": "Synced", "reason": "R", **synced}]
+    got = call(DEPLOYMENT, desired={"replica-a": replica("a")}, observed={"replica-a": old})
+    unknown = {
+        "KVOffloadReady": ("Unknown", "NotReported"),
+        "KVOffloadServing": ("Unknown", "NotObserved"),
+    }
+    true = {"KVOffloadReady": ("True", "Wired"), "KVOffloadServing": ("True", "Hitting")}
+    assert got.conditions == (unknown if want else true)
+    assert all(want in message for message in got.messages.values())
+
+
 # what the replicas say of serving -> what the deployment says
 SERVING = {
     "all have hits": ([("True", "Hitting"), ("True", "Hitting")], ("True", "Hitting")),
