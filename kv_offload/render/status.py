@@ -17,6 +17,8 @@ from function.composers.conditions import (
     CONDITION_SERVING,
     REASON_INVALID,
     REASON_NOT_OBSERVED,
+    REASON_UPDATE_TIMED_OUT,
+    REASON_UPDATING,
     TIER_CONDITIONS,
 )
 from function.composers.consumer.composer import CONDITION
@@ -87,7 +89,7 @@ class TierState:
         """Return Ready, Problem, or Unknown where no condition says that something is wrong."""
         if not self.problems:
             return "Ready"
-        return "Problem" if any(p.status == "False" for p in self.problems) else "Unknown"
+        return "Unknown" if all(p.status == "Unknown" for p in self.problems) else "Problem"
 
 
 @dataclass(frozen=True)
@@ -241,12 +243,19 @@ def _conditions(document: Document) -> list[Document]:
 
 
 def _problems(document: Document) -> Iterator[Problem]:
-    """Yield the conditions that are not True; core's Ready only where no other one tells why."""
+    """Yield the conditions that are not True, or whose update is late.
+
+    Core's Ready comes only where no other one tells why.
+    """
     said = {str(c.get("type")): c for c in _conditions(document)}
     said.pop(_RESPONSIVE, None)
     said = {kind: c for kind, c in said.items() if not (_is_note(c) or _is_echo(c))}
     ordered = [*(kind for kind in _ORDER if kind in said), *sorted(set(said) - set(_ORDER))]
-    wrong = [said[kind] for kind in ordered if said[kind].get("status") != "True"]
+    wrong = [
+        said[kind]
+        for kind in ordered
+        if said[kind].get("status") != "True" or said[kind].get("reason") == REASON_UPDATE_TIMED_OUT
+    ]
     if "Ready" not in said:
         unseen = "Crossplane has not reconciled it yet."
         wrong.append({"type": "Ready", "status": "Unknown", "message": unseen})
@@ -287,8 +296,10 @@ def _is_refusal(synced: Document) -> bool:
 
 
 def _is_note(condition: Document) -> bool:
-    """Return whether a condition is not True without anything being wrong."""
+    """Return whether a condition says what moves without anything being wrong."""
     kind, reason = condition.get("type"), condition.get("reason")
+    if condition.get("status") == "True":
+        return reason == REASON_UPDATING
     if kind == CONDITION_ROLLED_OUT:
         return condition.get("status") == "False" and reason in _MOVES
     return kind == CONDITION_SERVING and condition.get("status") == "Unknown"

@@ -214,6 +214,21 @@ SHOWN: dict[str, tuple[list[Document], list[str]]] = {
             f"  look: {DESCRIBE} b",
         ],
     ),
+    "an edit that agents take, and one that none does": (
+        [
+            tier("a", *WELL, said("AgentsReady", "True", "Updating", "Not all agents run it.")),
+            tier(
+                "b", *WELL, said("AgentsReady", "True", "UpdateTimedOut", "None has become ready.")
+            ),
+        ],
+        [
+            "✔ kv/a: LMCache on gpu, agents 3/3, 600 GiB, used by nobody",
+            "  AgentsReady (Updating): Not all agents run it.",
+            "✘ kv/b: LMCache on gpu, agents 3/3, 600 GiB, used by nobody",
+            "  AgentsReady=True (UpdateTimedOut): None has become ready.",
+            f"  look: on gpu: {PODS}{remote_name('kv', 'b')}",
+        ],
+    ),
     "what the observer sees": (
         [
             tier("chat", *WELL, said("Serving"), serving={"hits": "50%+", "used": "75%+"}),
