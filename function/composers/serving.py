@@ -15,7 +15,7 @@ from datetime import datetime
 
 from function.api.engines import ENGINES
 from function.backends.observer import DEPLOYMENT_KEY, DOCUMENT_KEY
-from function.composers import outage
+from function.composers import outage, tier_names
 from function.composers.conditions import CONDITION_SERVING
 from function.composers.tier_plan import TierPlan
 from function.contract.backend import OBSERVER
@@ -286,7 +286,11 @@ def of_fleet(call: Call, children: Mapping[str, str]) -> Condition:
         reasons = [access.text(found[cluster], "reason") for cluster in bad]
         reason = WRONG_BLOCKS if WRONG_BLOCKS in reasons else reasons[0]
         return Condition(CONDITION_SERVING, FALSE, reason, message)
-    if any(condition.get("status") == TRUE for condition in found.values()):
+    if any(
+        condition.get("status") == TRUE
+        and call.observed_condition(children[cluster], "Synced") != FALSE
+        for cluster, condition in found.items()
+    ):
         return Condition(CONDITION_SERVING, TRUE, HITTING, _GOOD[HITTING][1])
     message = "No cluster's observer has seen hits yet. See Serving of the tiers there."
     return Condition(CONDITION_SERVING, UNKNOWN, NOT_OBSERVED, message)
@@ -367,9 +371,12 @@ def of_consumer(
         )
     ]
     found = _consumer_condition(mine)
+    # Known trouble stays in sight.
+    if found.status != FALSE and (old := tier_names.unreconciled(tier)):
+        return Condition(CONSUMER_CONDITION, UNKNOWN, NOT_OBSERVED, old)
     if found.status != TRUE or runs:
         return found
-    message = "Its engines are not all ready yet, so that hits of this model may be another's."
+    message = "Its engines are not all ready, so that hits of this model may be another's."
     return Condition(CONSUMER_CONDITION, UNKNOWN, STARTING, message)
 
 

@@ -72,6 +72,19 @@ def if_it_stays(tier: Mapping[str, Any]) -> str:
     )
 
 
+def unreconciled(tier: Mapping[str, Any]) -> str:
+    """Return that Crossplane does not reconcile a tier, whose status is old then, "" otherwise."""
+    synced = access.condition(tier, "Synced")
+    if synced.get("status") != FALSE:
+        return ""
+    _, namespace, name = access.named(tier)
+    return (
+        f"Crossplane does not reconcile KVOffloadTier {namespace}/{name}"
+        f" ({synced.get('reason', '')}), and what it says may be old: kubectl describe kvot"
+        f" -n {namespace} {name}."
+    )
+
+
 def is_ready(tier: Mapping[str, Any]) -> bool:
     """Return whether a tier is ready by its present spec and is not being deleted."""
     return not access.text(tier, *_DELETION) and _is_ready(

@@ -54,6 +54,12 @@ def has_earlier_pods(workload: Mapping[str, Any]) -> bool:
     return _number(status.get(there)) > _number(status.get(updated))
 
 
+def has_ready_pods(workload: Mapping[str, Any]) -> bool:
+    """Return whether one pod is ready; True for kinds that do not count them."""
+    _, ready, _ = _COUNTS.get(access.text(workload, "kind"), ("", "", ""))
+    return not ready or _number(access.at(workload, "status", ready)) > 0
+
+
 def is_at_rest(workload: Mapping[str, Any]) -> bool:
     """Return whether its controller replaces no more pods: see `waits_for` for those that stay."""
     if waits_for(workload) and not _partition(workload):

@@ -487,9 +487,9 @@ class _ConsumerComposer:
             self.answer.conditions += serving.unjudged(self.call, kind=kind)
 
     def _runs(self, outcome: Outcome) -> bool:
-        """Return whether a workload is observed and, in an Object, ready."""
+        """Return whether a workload is observed, has a ready pod and, in an Object, is ready."""
         key = outcome.request.key
-        return self.call.is_observed(key) and (
+        return turns.has_ready_pods(self.call, key) and (
             outcome.request.is_bare or self.call.observed_ready(key)
         )
 

@@ -176,8 +176,11 @@ class Decider:
         ):
             message = f"The cluster does not have this: {why} {outcome.message}"
             return replace(outcome, reason=Reason.NOT_APPLIED, message=message, settled=False)
-        left = turns.left_over(self.call, request.key)
-        return replace(outcome, message=f"{outcome.message} {left}") if left else outcome
+        notes = [
+            turns.left_over(self.call, request.key),
+            tier_names.unreconciled(outcome.found.document) if outcome.found else "",
+        ]
+        return replace(outcome, message=" ".join(filter(None, [outcome.message, *notes])))
 
     def _is_wired_as(
         self, request: OffloadRequest, manifest: Json, record: Record | None, there: Json

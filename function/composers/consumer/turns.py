@@ -83,6 +83,11 @@ def left_over(call: Call, key: str) -> str:
     return f"Pods of an earlier template run on and may lack this wiring; {why}."
 
 
+def has_ready_pods(call: Call, key: str) -> bool:
+    """Return whether a workload is observed, and has a ready pod where its kind counts them."""
+    return call.is_observed(key) and rolled.has_ready_pods(_seen(call, key))
+
+
 def _is_applied(call: Call, key: str) -> bool:
     """Return whether the cluster has the pod templates; autoscalers write how many pods there are.
 

@@ -266,7 +266,7 @@ def test_random_changes_of_a_document_raise_nothing() -> None:
 FLEET = {"inferenceClusterRef": None, "clusterSelector": {"matchLabels": {"fleet": "prod"}}}
 
 
-def fleet_with(*statuses: str, bad: tuple[str, ...] = ()) -> tuple[str, str]:
+def fleet_with(*statuses: str, bad: tuple[str, ...] = (), synced: str = "True") -> tuple[str, str]:
     """Serving of a fleet whose children say so. `bad`: the reasons of those that are False."""
     clusters = [d.cluster(f"c{i}") for i in range(len(statuses))]
     required = {"clusters": clusters, "usages": []}
@@ -277,7 +277,10 @@ def fleet_with(*statuses: str, bad: tuple[str, ...] = ()) -> tuple[str, str]:
         reason = {"True": "Hitting"}.get(status, "Idle")
         reason = next(reasons, "Silent") if status == "False" else reason
         entry = {"type": "Serving", "status": status, "reason": reason}
-        observed[f"tier-c{i}"]["status"]["conditions"].append(entry)
+        observed[f"tier-c{i}"]["status"]["conditions"] += [
+            entry,
+            {"type": "Synced", "status": synced},
+        ]
     return call(tier, required=required, observed=observed).conditions["Serving"]
 
 
@@ -287,6 +290,8 @@ def test_a_fleet_serves_where_none_of_its_clusters_does_not() -> None:
     assert fleet_with("Unknown", "Unknown") == ("Unknown", "NotObserved")
     wrong_last = fleet_with("False", "False", bad=("Silent", "WrongBlocks"))
     assert wrong_last == ("False", "WrongBlocks")
+    assert fleet_with("True", synced="False") == ("Unknown", "NotObserved")
+    assert fleet_with("False", synced="False") == ("False", "Silent")
 
 
 def test_whatever_an_engine_is_called_the_document_is_read_and_the_status_valid() -> None:
@@ -378,6 +383,40 @@ def test_hits_of_another_consumer_of_the_model_are_none_of_its_own() -> None:
             "Starting",
         )
         assert consumer_of(bad, runs=runs)["KVOffloadServing"] == ("False", "Failing")
+
+
+def test_hits_are_no_hits_of_an_engine_without_pods() -> None:
+    asked = {"desired": {KEY: d.engine()}, "required": d.requirements(tier_with(HITS))}
+    there = observe(call(d.replica(), **asked))
+    manifest = there[KEY]["status"]["atProvider"]["manifest"]
+    for status, said in (
+        ({"readyReplicas": 1}, ("True", "Hitting")),
+        ({}, ("Unknown", "Starting")),
+    ):
+        manifest["status"] = status
+        got = call(d.replica(), **asked, observed=there).conditions
+        assert got["KVOffloadServing"] == said
+
+
+@pytest.mark.parametrize("reason", ["ReconcileError", "ReconcilePaused"])
+def test_hits_of_a_tier_that_core_does_not_reconcile_are_old(reason: str) -> None:
+    for written, said in (
+        (HITS, ("Unknown", "NotObserved")),
+        (document(*engines("Storing")), ("Unknown", "NotObserved")),
+        (document(*wrong()), ("False", "WrongBlocks")),
+    ):
+        tier = tier_with(written)
+        asked = {"desired": {KEY: d.engine()}, "required": d.requirements(tier)}
+        there = observe(call(d.replica(), **asked))
+        synced = {"type": "Synced", "status": "False", "reason": reason}
+        tier["status"]["conditions"].append(synced)
+        got = call(d.replica(), **asked, observed=there)
+        assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+        assert got.conditions["KVOffloadServing"] == said
+        assert (
+            f"does not reconcile KVOffloadTier modelplane-system/chat ({reason})"
+            in (got.messages["KVOffloadReady"])
+        )
 
 
 @pytest.mark.parametrize("reason", sorted(serving.REASONS))
