@@ -70,7 +70,11 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_APPLIED, "access.at(desired, *path) or call", "call"),
     (_APPLIED, "if not written or not call.has_passed(written + _SECONDS):", "if not written:"),
     (_APPLIED, "if not written or not call.has_passed(written + _SECONDS):", "if True:"),
-    (_APPLIED, "if synced and applied is None else", "if synced else"),
+    (_APPLIED, "is_written = synced and applied in", "is_written = applied in"),
+    (_APPLIED, "applied in (None, call", "applied in (call"),
+    (_APPLIED, "    if applied is None or not is_written:", "    if not is_written:"),
+    (_APPLIED, "    if applied is None or not is_written:", "    if applied is None:"),
+    (_APPLIED, "_DIFFERS if is_shown else", "_DIFFERS if True else"),
     (_APPLIED, 'and not entry.get("subresource")', ""),
     # Who is looked up
     (_CONSUMER + "lookup.py", "    if _serves_child(request, ref):", "    if False:"),

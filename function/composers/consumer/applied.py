@@ -29,7 +29,8 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
 
     `has`: whether a manifest has it.
     """
-    if has(call.observed_value(key, *objects.STATUS_MANIFEST) or {}):
+    there = call.observed_value(key, *objects.STATUS_MANIFEST) or {}
+    if has(there):
         return ""  # what is not written is another field, or how a value is put
     # Where nobody desires policies, an edit of those on the Object stays.
     path = ("spec", "managementPolicies")
@@ -40,22 +41,25 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
         return f"provider-kubernetes does not write the Object: {cut(why, _LONGEST_WHY)}."
     if not has(call.observed_value(key, *objects.MANIFEST) or {}):
         return ""  # core writes it after this call
-    return _why_not_there(call, key)
+    return _why_not_there(call, key, is_shown=bool(there))
 
 
-def _why_not_there(call: Call, key: str) -> str:
+def _why_not_there(call: Call, key: str, *, is_shown: bool) -> str:
     """Return why the cluster lacks what the Object has, "" while the provider may still write it.
 
-    Some providers write no generation into the condition.
+    Some providers write no generation into the condition. `is_shown`: whether the Object shows what
+    is on the cluster.
     """
     synced = call.observed_whole_condition(key, "Synced")
     applied = synced.get("observedGeneration")
-    if applied is not None and applied == call.observed_value(key, "metadata", "generation"):
-        return _DIFFERS
-    written = _last_written(call, key)
-    if not written or not call.has_passed(written + _SECONDS):
-        return ""
-    return _DIFFERS if synced and applied is None else _NOT_READ
+    is_written = synced and applied in (None, call.observed_value(key, "metadata", "generation"))
+    if applied is None or not is_written:
+        written = _last_written(call, key)
+        if not written or not call.has_passed(written + _SECONDS):
+            return ""
+    if is_written:
+        return _DIFFERS if is_shown else ""
+    return _NOT_READ
 
 
 def _last_written(call: Call, key: str) -> float:

@@ -1227,6 +1227,12 @@ def test_wired_is_said_of_what_the_cluster_has(name: str) -> None:
     assert write.want in got.messages["KVOffloadReady"]
     assert got.desired[KEY] == first.desired[KEY]
     assert (got.ttl == 10) == bool(write.want)
+    # A provider that does not show what is there may have written it.
+    del seen[KEY]["status"]["atProvider"]
+    hidden = call(d.replica(), desired={KEY: engine}, observed=seen, required=required, now=NOW)
+    assert hidden.conditions["KVOffloadReady"] == (
+        ("True", "Wired") if "differs" in write.want else want
+    )
     # Neither the same error of a write that changes nothing is a lack of wiring, nor another form
     # of a value, nor what others have set.
     stored = deepcopy(wired_there)
@@ -1252,7 +1258,8 @@ def test_wired_is_said_of_pods_that_find_their_files(name: str) -> None:
     want = ("False", "NotApplied") if write.want else ("True", "Wired")
     required = d.requirements(d.ready_tier())
     first = call(d.replica(), desired={KEY: d.engine()}, required=required)
-    for there, says in (({}, want), (None, ("True", "Wired"))):
+    empty = {"kind": "ConfigMap"}
+    for there, says in ((empty, want), (None, ("True", "Wired"))):
         seen = observe(first)
         files = seen[FILES]["spec"]["forProvider"]["manifest"]
         _shown(seen[FILES], write, files if there is None else there)
