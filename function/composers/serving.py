@@ -9,7 +9,7 @@ write, and a pod that is replaced is soon back.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -345,7 +345,7 @@ def _share(step: str) -> str:
 
 
 def of_consumer(
-    tier: Json, engines: Iterable[tuple[str, Iterable[str]]], *, runs: bool
+    tier: Json, engines: Iterable[tuple[str, Iterable[str]]], *, runs: Callable[[], bool]
 ) -> Condition | None:
     """Return KVOffloadServing of a consumer of one tier, None where the tier has no observer.
 
@@ -374,7 +374,7 @@ def of_consumer(
     # Known trouble stays in sight.
     if found.status != FALSE and (old := tier_names.unreconciled(tier)):
         return Condition(CONSUMER_CONDITION, UNKNOWN, NOT_OBSERVED, old)
-    if found.status != TRUE or runs:
+    if found.status != TRUE or runs():
         return found
     message = "Its engines are not all ready, so that hits of this model may be another's."
     return Condition(CONSUMER_CONDITION, UNKNOWN, STARTING, message)

@@ -177,6 +177,15 @@ class Call:
             return None
         return _value(self._req.observed.resources[key].resource, *path)
 
+    def observed_part(self, key: str, *path: str) -> Document:
+        """Return the object at a path of an observed resource, {} where there is none.
+
+        It is remembered, for what stays while the rest of the resource changes.
+        """
+        if key not in self._req.observed.resources:
+            return {}
+        return structs.part(self._req.observed.resources[key].resource, *path)
+
     def observed_condition(self, key: str, kind: str) -> str:
         if key not in self._req.observed.resources:
             return "Unknown"

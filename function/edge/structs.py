@@ -143,6 +143,16 @@ def read(struct: structpb.Struct, *path: str | int) -> Any:
     return None if value is None else _plain(value)
 
 
+def part(struct: structpb.Struct, *path: str) -> Json:
+    """Return the object at a path of a Struct, {} for anything else; see `decode`."""
+    for step in path:
+        fields = struct.fields
+        if step not in fields or fields[step].WhichOneof("kind") != "struct_value":
+            return {}
+        struct = fields[step].struct_value
+    return decode(struct)
+
+
 def condition(struct: structpb.Struct, kind: str) -> str:
     """Return the status of a condition in `status.conditions`: "True", "False" or "Unknown"."""
     if "status" not in struct.fields:

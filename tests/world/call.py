@@ -133,6 +133,10 @@ class PlainCall(Call):
     def observed_value(self, key: str, *path: str | int) -> Any:
         return _at(self.observed(key), path)
 
+    def observed_part(self, key: str, *path: str) -> Document:
+        found = self.observed_value(key, *path)
+        return found if isinstance(found, dict) else {}
+
     def observed_condition(self, key: str, kind: str) -> str:
         return _status(self._observed.get(key), kind)
 

@@ -29,8 +29,10 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
 
     `has`: whether a manifest has it.
     """
-    there = call.observed_value(key, *objects.STATUS_MANIFEST) or {}
-    if has(there):
+    there: Json = {}
+    if has(_without_status(call, key)) or has(
+        there := call.observed_value(key, *objects.STATUS_MANIFEST) or {}
+    ):
         return ""  # what is not written is another field, or how a value is put
     # Where nobody desires policies, an edit of those on the Object stays.
     path = ("spec", "managementPolicies")
@@ -42,6 +44,18 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
     if not has(call.observed_value(key, *objects.MANIFEST) or {}):
         return ""  # core writes it after this call
     return _why_not_there(call, key, is_shown=bool(there))
+
+
+def _without_status(call: Call, key: str) -> Json:
+    """Return of what is on the cluster what seldom changes: most manifests have no more."""
+    at = objects.STATUS_MANIFEST
+    return {
+        "apiVersion": call.observed_value(key, *at, "apiVersion"),
+        "kind": call.observed_value(key, *at, "kind"),
+        "metadata": {"namespace": call.observed_value(key, *at, "metadata", "namespace")},
+        "spec": call.observed_part(key, *at, "spec"),
+        "data": call.observed_part(key, *at, "data"),
+    }
 
 
 def _why_not_there(call: Call, key: str, *, is_shown: bool) -> str:

@@ -12,7 +12,7 @@ install, secure and keep alive on every cluster, and its effect would be visible
 import traceback
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from function import names, workloads
 from function.api.input import Input
@@ -473,7 +473,7 @@ class _ConsumerComposer:
             serving.of_consumer(
                 outcomes[0].found.document,
                 [served for outcome in outcomes for served in _served(outcome)],
-                runs=all(self._runs(outcome) for outcome in outcomes),
+                runs=partial(self._run, outcomes),
             )
             for outcomes in engines.values()
             if outcomes[0].found is not None
@@ -486,11 +486,12 @@ class _ConsumerComposer:
             kind = serving.CONSUMER_CONDITION
             self.answer.conditions += serving.unjudged(self.call, kind=kind)
 
-    def _runs(self, outcome: Outcome) -> bool:
-        """Return whether a workload is observed, has a ready pod and, in an Object, is ready."""
-        key = outcome.request.key
-        return turns.has_ready_pods(self.call, key) and (
-            outcome.request.is_bare or self.call.observed_ready(key)
+    def _run(self, outcomes: list[Outcome]) -> bool:
+        """Return whether all are observed, have a ready pod and, in Objects, are ready."""
+        return all(
+            turns.has_ready_pods(self.call, o.request.key)
+            and (o.request.is_bare or self.call.observed_ready(o.request.key))
+            for o in outcomes
         )
 
     def _half_asked(self) -> list[str]:

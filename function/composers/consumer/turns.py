@@ -73,10 +73,9 @@ def is_up(call: Call, key: str) -> bool:
 
 def left_over(call: Call, key: str) -> str:
     """Return that pods of an earlier template run on, and what to do; "" where none does."""
-    seen = _seen(call, key)
-    if not rolled.has_earlier_pods(seen):
+    if not rolled.has_earlier_pods(_counts(call, key)):
         return ""
-    why = rolled.waits_for(seen) or (
+    why = rolled.waits_for(_seen(call, key)) or (
         "the new ones are not ready yet: if it stays so, kubectl describe pods says why, on the"
         " workload cluster"
     )
@@ -85,7 +84,7 @@ def left_over(call: Call, key: str) -> str:
 
 def has_ready_pods(call: Call, key: str) -> bool:
     """Return whether a workload is observed, and has a ready pod where its kind counts them."""
-    return call.is_observed(key) and rolled.has_ready_pods(_seen(call, key))
+    return call.is_observed(key) and rolled.has_ready_pods(_counts(call, key))
 
 
 def _is_applied(call: Call, key: str) -> bool:
@@ -109,6 +108,12 @@ def _seen(call: Call, key: str) -> Json:
         else call.observed(key)
     )
     return found if isinstance(found, dict) else {}
+
+
+def _counts(call: Call, key: str) -> Json:
+    """Return the kind and status of a workload: all that says how many pods there are."""
+    at = objects.STATUS_MANIFEST if _is_object(call, key) else ()
+    return {field: call.observed_value(key, *at, field) for field in ("kind", "status")}
 
 
 def unfinished(call: Call, request: OffloadRequest) -> Progress | None:
