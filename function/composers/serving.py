@@ -345,7 +345,11 @@ def _share(step: str) -> str:
 
 
 def of_consumer(
-    tier: Json, engines: Iterable[tuple[str, Iterable[str]]], *, runs: Callable[[], bool]
+    call: Call,
+    tier: Json,
+    engines: Iterable[tuple[str, Iterable[str]]],
+    *,
+    runs: Callable[[], bool],
 ) -> Condition | None:
     """Return KVOffloadServing of a consumer of one tier, None where the tier has no observer.
 
@@ -372,7 +376,7 @@ def of_consumer(
     ]
     found = _consumer_condition(mine)
     # Known trouble stays in sight.
-    if found.status != FALSE and (old := tier_names.unreconciled(tier)):
+    if found.status != FALSE and (old := tier_names.unreconciled(call, tier)):
         return Condition(CONSUMER_CONDITION, UNKNOWN, NOT_OBSERVED, old)
     if found.status != TRUE or runs():
         return found

@@ -1,6 +1,7 @@
 """Look up a tier by a name: its own, or that of its fleet."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from function import names
@@ -14,6 +15,8 @@ TIER = (names.API_VERSION, "KVOffloadTier")
 # Core's own are about core, or only sum up; whether engines use a tier keeps it from nothing.
 _SAY_NOTHING = ("Responsive", "Ready", CONDITION_SERVING)
 _DELETION = ("metadata", "deletionTimestamp")
+# Seconds after which what a tier says is old.
+_OLD = 300
 
 
 def requirements(
@@ -72,10 +75,13 @@ def if_it_stays(tier: Mapping[str, Any]) -> str:
     )
 
 
-def unreconciled(tier: Mapping[str, Any]) -> str:
-    """Return that Crossplane does not reconcile a tier, whose status is old then, "" otherwise."""
+def unreconciled(call: Call, tier: Mapping[str, Any]) -> str:
+    """Return that Crossplane does not reconcile a tier, whose status is old then, "" otherwise.
+
+    A function that starts again fails for seconds, of each tier at once: no consumer repeats that.
+    """
     synced = access.condition(tier, "Synced")
-    if synced.get("status") != FALSE:
+    if synced.get("status") != FALSE or _is_recent(call, synced):
         return ""
     _, namespace, name = access.named(tier)
     return (
@@ -83,6 +89,14 @@ def unreconciled(tier: Mapping[str, Any]) -> str:
         f" ({synced.get('reason', '')}), and what it says may be old: kubectl describe kvot"
         f" -n {namespace} {name}."
     )
+
+
+def _is_recent(call: Call, synced: Mapping[str, Any]) -> bool:
+    try:
+        since = datetime.fromisoformat(str(synced.get("lastTransitionTime"))).timestamp()
+    except ValueError:
+        return False
+    return not call.has_passed(since + _OLD)
 
 
 def is_ready(tier: Mapping[str, Any]) -> bool:

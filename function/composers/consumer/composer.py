@@ -471,6 +471,7 @@ class _ConsumerComposer:
                 engines.setdefault(str(outcome.request.ref), []).append(outcome)
         found = [
             serving.of_consumer(
+                self.call,
                 outcomes[0].found.document,
                 [served for outcome in outcomes for served in _served(outcome)],
                 runs=partial(self._run, outcomes),

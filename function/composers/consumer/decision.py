@@ -178,7 +178,7 @@ class Decider:
             return replace(outcome, reason=Reason.NOT_APPLIED, message=message, settled=False)
         notes = [
             turns.left_over(self.call, request.key),
-            tier_names.unreconciled(outcome.found.document) if outcome.found else "",
+            tier_names.unreconciled(self.call, outcome.found.document) if outcome.found else "",
         ]
         return replace(outcome, message=" ".join(filter(None, [outcome.message, *notes])))
 

@@ -409,8 +409,11 @@ def test_hits_of_a_tier_that_core_does_not_reconcile_are_old(reason: str) -> Non
         asked = {"desired": {KEY: d.engine()}, "required": d.requirements(tier)}
         there = observe(call(d.replica(), **asked))
         synced = {"type": "Synced", "status": "False", "reason": reason}
+        synced["lastTransitionTime"] = "2026-01-01T00:00:00Z"
         tier["status"]["conditions"].append(synced)
-        got = call(d.replica(), **asked, observed=there)
+        soon = call(d.replica(), **asked, observed=there, now=NEW_YEAR + 200)
+        assert "does not reconcile" not in soon.messages["KVOffloadReady"]
+        got = call(d.replica(), **asked, observed=there, now=NEW_YEAR + 301)
         assert got.conditions["KVOffloadReady"] == ("True", "Wired")
         assert got.conditions["KVOffloadServing"] == said
         assert (
