@@ -1,7 +1,7 @@
 """Whether the pods of a workload have its current template, by its status."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from function.kube import access
 
@@ -34,37 +34,58 @@ def is_rolled_out(workload: Mapping[str, Any], *, kept: float = 0) -> bool:
 
     True for kinds that do not count them: callers rely on their Ready condition.
     """
-    if not _is_seen(workload):
-        return False
-    status = access.mapping(workload, "status")
-    counts = _COUNTS.get(access.text(workload, "kind"))
-    if counts is None:
-        return True
-    # A DaemonSet has as many as there are nodes for it.
-    replicas = access.mapping(workload, "spec").get("replicas", 1)
-    wanted = _number(status.get("desiredNumberScheduled", replicas))
-    updated, ready, there = (_number(status.get(field)) for field in counts)
-    return updated + kept >= wanted and ready >= wanted and there <= updated + kept
-
-
-def has_earlier_pods(workload: Mapping[str, Any]) -> bool:
-    """Return whether pods of an earlier template are left, as far as the kind counts them."""
-    status = access.mapping(workload, "status")
-    updated, _, there = _COUNTS.get(access.text(workload, "kind"), ("", "", ""))
-    return _number(status.get(there)) > _number(status.get(updated))
+    pods = _pods(workload)
+    if not _is_seen(workload) or pods is None:
+        return _is_seen(workload)
+    return (
+        pods.updated + kept >= pods.wanted
+        and pods.ready >= pods.wanted
+        and pods.there <= pods.updated + kept
+    )
 
 
 def has_ready_pods(workload: Mapping[str, Any]) -> bool:
     """Return whether one pod is ready; True for kinds that do not count them."""
-    _, ready, _ = _COUNTS.get(access.text(workload, "kind"), ("", "", ""))
-    return not ready or _number(access.at(workload, "status", ready)) > 0
+    pods = _pods(workload)
+    return pods is None or pods.ready > 0
 
 
 def is_at_rest(workload: Mapping[str, Any]) -> bool:
-    """Return whether its controller replaces no more pods: see `waits_for` for those that stay."""
-    if waits_for(workload) and not _partition(workload):
-        return _is_seen(workload)
-    return is_rolled_out(workload, kept=_partition(workload))
+    """Return whether its controller replaces no more pods: see `waits_for` for those that stay.
+
+    No status says which pods are not ready: once one is new, all must be. Until then a node that is
+    down shows nothing about the new template.
+    """
+    pods = _pods(workload)
+    if pods is None or not waits_for(workload) or _partition(workload):
+        return is_rolled_out(workload, kept=_partition(workload))
+    complete = pods.ready if pods.updated else pods.there
+    return _is_seen(workload) and complete >= max(pods.wanted, pods.there)
+
+
+def has_old_pods(workload: Mapping[str, Any]) -> bool:
+    """Return whether a pod runs that has another template, as far as the status shows it."""
+    pods = _pods(workload)
+    return pods is not None and _is_seen(workload) and pods.there > pods.updated
+
+
+class _Pods(NamedTuple):
+    wanted: float
+    updated: float
+    ready: float
+    there: float
+
+
+def _pods(workload: Mapping[str, Any]) -> _Pods | None:
+    """Return how many replicas a workload has, None for kinds that do not count them."""
+    fields = _COUNTS.get(access.text(workload, "kind"))
+    if fields is None:
+        return None
+    status = access.mapping(workload, "status")
+    replicas = access.mapping(workload, "spec").get("replicas", 1)
+    # A DaemonSet has as many as there are nodes for it.
+    wanted = status.get("desiredNumberScheduled", replicas)
+    return _Pods(*map(_number, (wanted, *(status.get(field) for field in fields))))
 
 
 def waits_for(workload: Mapping[str, Any]) -> str:

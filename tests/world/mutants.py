@@ -22,6 +22,7 @@ _FLEET = "function/composers/fleet_rollout.py"
 _REPORT = "function/composers/fleet_rollout_report.py"
 _CONSUMER = "function/composers/consumer/"
 _UNLISTED = "function/composers/unlisted.py"
+_ROLLED = "function/workloads/rolled.py"
 _QUARANTINE, _AUTO = "function/composers/quarantine.py", "function/composers/auto.py"
 
 _IN_USE = "function/composers/in_use.py"
@@ -159,7 +160,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_ROLLOUT, "sorted(given) if _key(name) in late", "sorted(given)"),
     (_ROLLOUT, "if behind and ready and not turns:", "if behind and ready:"),
     (_ROLLOUT, "if behind and ready and not turns:", "if behind and not turns:"),
-    ("function/workloads/rolled.py", "kept=_partition(workload))", "kept=9)"),
+    (_ROLLED, "kept=_partition(workload))", "kept=9)"),
     (
         _CONSUMER + "decision.py",
         "progress=Progress.MOVING if moves else Progress.CURRENT",
@@ -449,7 +450,10 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "return not is_other and names_tier",
         "return names_tier",
     ),
-    ("function/workloads/rolled.py", " and there <= updated + kept", ""),
+    (_ROLLED, "pods.there <= pods.updated + kept", "True"),
+    (_ROLLED, "pods.ready if pods.updated else pods.there", "pods.there"),
+    (_ROLLED, "pods.ready if pods.updated else pods.there", "pods.ready"),
+    (_ROLLED, "and pods.there > pods.updated", ""),
     (
         "function/composers/fleet.py",
         'if not leaves and self._stamped_for(name) in ("", uid)',

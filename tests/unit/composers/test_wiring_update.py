@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from function.api.tier import WiringUpdate
 from function.composers import rollout
-from function.workloads.rolled import is_at_rest, is_rolled_out, waits_for
+from function.workloads.rolled import has_old_pods, is_at_rest, is_rolled_out, waits_for
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import Document, Outcome, call, observe
 
@@ -501,6 +501,7 @@ ON_DELETE = {"updateStrategy": {"type": "OnDelete"}}
 PARTITION = {"replicas": 2, "updateStrategy": {"rollingUpdate": {"partition": 1}}}
 LWS_PARTITION = {"rolloutStrategy": {"rollingUpdateConfiguration": {"partition": 1}}}
 ONE_OF_TWO = {"replicas": 2, "updatedReplicas": 1, "readyReplicas": 2}
+CRASHES = {"replicas": 3, "updatedReplicas": 1, "readyReplicas": 2}
 UNSEEN = {"metadata": {"generation": 2}}
 
 # name: (workload, does its controller replace no more pods?, what the others wait for)
@@ -510,6 +511,30 @@ AT_REST: dict[str, tuple[Document, bool, str]] = {
         deployment(**ONE_OF_TWO) | {"spec": {"replicas": 2, "paused": True}},
         True,
         "paused",
+    ),
+    "a paused Deployment whose new pod crashes": (
+        deployment(**CRASHES) | {"spec": {"replicas": 2, "paused": True}},
+        False,
+        "paused",
+    ),
+    "a paused Deployment that has deleted its old pods": (
+        deployment() | {"spec": {"replicas": 2, "paused": True}},
+        False,
+        "paused",
+    ),
+    "a deleted pod that crashes": (
+        {
+            "kind": "StatefulSet",
+            "spec": {"replicas": 2} | ON_DELETE,
+            "status": ONE_OF_TWO | {"readyReplicas": 1},
+        },
+        False,
+        "OnDelete",
+    ),
+    "a deleted daemon that crashes": (
+        daemons(updatedNumberScheduled=1, numberReady=1) | {"spec": ON_DELETE},
+        False,
+        "OnDelete",
     ),
     "pods that somebody deletes": (
         {"kind": "StatefulSet", "spec": {"replicas": 2} | ON_DELETE, "status": ONE_OF_TWO},
@@ -587,6 +612,40 @@ def test_consumer_says_that_its_pods_wait_for_somebody() -> None:
     got = world.consume("a")
     assert said(got) == "Current"
     assert "lack this wiring; spec.paused is true: resume it." in got.messages["KVOffloadReady"]
+
+
+def test_no_turn_follows_a_pause_of_pods_that_crash() -> None:
+    """Whoever is on call pauses the Deployment to look at its new pod."""
+    world = edited()
+    for _ in range(6):
+        for name in NAMES:
+            world.consume(name)
+            there = world.observed[name][KEY]["status"]["atProvider"]["manifest"]
+            if name in world.moved():
+                there["spec"] = there["spec"] | {"paused": True}
+                there["status"] = {"replicas": 2, "updatedReplicas": 1, "readyReplicas": 1}
+        world.offload()
+    assert world.moved() == ["a"]
+    assert world.whose_turn() == ["ModelReplica/team-a/a"]
+
+
+# name: (workload, whether a pod runs that has another template)
+OLD_PODS: dict[str, tuple[Document, bool]] = {
+    "one of two": (deployment(**ONE_OF_TWO), True),
+    "one that a surge leaves": (deployment(**CRASHES), True),
+    "an old daemon": (daemons(updatedNumberScheduled=1), True),
+    "all start": (deployment(replicas=2, updatedReplicas=2), False),
+    "one is to come": (deployment(replicas=1, updatedReplicas=1, readyReplicas=1), False),
+    "a node is down": (daemons(updatedNumberScheduled=2, numberReady=1), False),
+    "not seen yet": (deployment(**ONE_OF_TWO, observedGeneration=1) | UNSEEN, False),
+    "a kind that counts nothing": ({"kind": "RayService"}, False),
+}
+
+
+@pytest.mark.parametrize("name", OLD_PODS)
+def test_consumer_tells_to_replace_only_pods_that_are_old(name: str) -> None:
+    workload, want = OLD_PODS[name]
+    assert has_old_pods(workload) == want
 
 
 @pytest.mark.parametrize(("condition", "progress"), [("Ready", "Current"), ("Synced", "Moving")])
