@@ -49,7 +49,8 @@ LABEL_WIRED = _PREFIX
 # On a wired pod template: what was added to quantities that its author set.
 ANNOTATION_ADDED = f"{_PREFIX}-added"
 
-# On a consumer's ConfigMap: the workloads that may still run with a wiring that they have left.
+# On what composes a consumer's ConfigMap: the workloads that mount it, or left it, and count no
+# pods.
 ANNOTATION_LEFT_BY = f"{_PREFIX}-left-by"
 # On a copy of a packaged Composition: the name of that, and a digest of its spec then.
 ANNOTATION_COPY_OF = f"{_PREFIX}-copy-of"

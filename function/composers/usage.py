@@ -313,10 +313,11 @@ def unreleased(
         if record is None or not record.wired:
             continue
         by = owner(call, engine, call.desired(engine))
+        dropped = [it for it in dropped if it.key not in found]
         for it in dropped:
             models = {m for m in _used(it, record) if (it.tier, m) not in others}
             if _is_of(it, record) and models:
-                found.setdefault(it.key, _recomposed(call, it.key, by))
+                found[it.key] = _recomposed(call, it.key, by)
     return found
 
 

@@ -14,16 +14,13 @@ _COUNTS = {
     ),
     "DaemonSet": ("updatedNumberScheduled", "numberReady", "currentNumberScheduled"),
 }
+# Kinds whose status says how many of their replicas are updated and ready.
+COUNTED = frozenset(_COUNTS)
 # Where a StatefulSet or LeaderWorkerSet says how many of its pods an update leaves out.
 _PARTITIONS = (
     ("updateStrategy", "rollingUpdate", "partition"),
     ("rolloutStrategy", "rollingUpdateConfiguration", "partition"),
 )
-
-
-def is_counted(workload: Mapping[str, Any]) -> bool:
-    """Return whether a kind's status says how many of its replicas are updated and ready."""
-    return access.text(workload, "kind") in _COUNTS
 
 
 def is_rolled_out(workload: Mapping[str, Any], *, kept: float = 0) -> bool:
@@ -91,7 +88,7 @@ def _pods(workload: Mapping[str, Any]) -> _Pods | None:
 def waits_for(workload: Mapping[str, Any]) -> str:
     """Return what keeps pods on an earlier template until somebody acts, "" for nothing."""
     spec = access.mapping(workload, "spec")
-    if access.text(workload, "kind") not in _COUNTS:
+    if access.text(workload, "kind") not in COUNTED:
         return ""
     if access.text(spec, "updateStrategy", "type") == "OnDelete":
         return "spec.updateStrategy.type is OnDelete: delete them"

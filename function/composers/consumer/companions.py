@@ -10,6 +10,7 @@ from function.kube import access, naming, objects
 from function.kube.access import Json
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
+from function.workloads.rolled import COUNTED
 
 KEY = "configmap-kv-offload"
 
@@ -49,13 +50,13 @@ def compose(
     config_map_name: str,
     wired: Iterable[tuple[OffloadRequest, Record]],
     is_left: Callable[[], bool],
-    left_by: Callable[[Collection[str]], Collection[str]],
+    left_by: Callable[[Collection[str] | None], Collection[str]],
 ) -> dict[Place, tuple[str, Json]]:
     """Compose the ConfigMaps that the pods of these workloads mount: resource key and manifest.
 
     `namespace`: the consumer's. Pods of an earlier wiring need its files to start again: they stay
-    until it is left. `left_by`: who has left it and may still run with it; of some the ConfigMap
-    says so already.
+    until it is left. `left_by`: who has left it and may still run with it, of those that the
+    ConfigMap names; None where it names nobody.
     """
     made = config_maps(namespace, config_map_name, wired)
     # An earlier step may have a key that begins like ours; of our own, a name like ours.
@@ -73,13 +74,14 @@ def compose(
             _, remote, own_name = access.named(manifest)
             where = place(namespace, seen, objects.provider_config(seen), remote)
             keys[where] = key
-            now = objects.unwrap(made[where]) if where in made else None
-            data = access.texts(now, "data")
+            now = made.get(where, {})
+            data = access.texts(objects.unwrap(now), "data")
             kept = _kept(access.texts(manifest, "data"), data)
-            users = left_by(_left_by(manifest))
+            wired_here = _users(now) or set()
+            users = {*wired_here, *left_by(_users(seen))}
             if kept and not users and is_left():
                 kept = {}
-            if kept or (where in made and (users or not namespace)):
+            if kept or (where in made and (users != wired_here or not namespace)):
                 # Core moves nothing to another namespace.
                 own = {} if namespace else access.mapping(seen, "metadata")
                 like = {**seen, "metadata": own}
@@ -96,9 +98,10 @@ def config_maps(
     """Return the ConfigMaps with the files of all records, by the place where pods mount them.
 
     File names carry the digest of their text, so that engines with other settings do not collide
-    and a pod never finds another text than the one it was started with.
+    and a pod never finds another text than the one it was started with. Workloads whose kind counts
+    no pods are named: once one has left, its record may be gone before this is written again.
     """
-    found: dict[Place, tuple[Json, str, dict[str, str]]] = {}
+    found: dict[Place, tuple[Json, str, dict[str, str], list[str]]] = {}
     for request, record in wired:
         files = {
             naming.config_key(path): text
@@ -109,10 +112,12 @@ def config_maps(
             cluster = "" if request.is_bare else request.provider_config
             remote = request.remote_namespace
             where = place(namespace, request.resource, cluster, remote)
-            found.setdefault(where, (request.resource, remote, {}))[2].update(files)
+            _, _, data, users = found.setdefault(where, (request.resource, remote, {}, []))
+            data.update(files)
+            users += [] if str(request.manifest.get("kind")) in COUNTED else [request.key]
     return {
-        where: _config_map(resource, config_map_name, remote, data)
-        for where, (resource, remote, data) in found.items()
+        where: _config_map(resource, config_map_name, remote, data, users)
+        for where, (resource, remote, data, users) in found.items()
     }
 
 
@@ -121,23 +126,25 @@ def _config_map(
     own_name: str,
     namespace: str,
     data: dict[str, str],
-    left_by: Collection[str] = (),
+    users: Collection[str],
 ) -> Json:
     """Return a ConfigMap in the form in which `resource` is composed."""
     made = {"apiVersion": "v1", "kind": "ConfigMap"}
-    metadata: Json = {"name": own_name, "namespace": namespace}
-    if left_by:
-        metadata["annotations"] = {names.ANNOTATION_LEFT_BY: json.dumps(sorted(left_by))}
-    return objects.wrap_like(
+    metadata = {"name": own_name, "namespace": namespace}
+    found = objects.wrap_like(
         resource, {**made, "metadata": metadata, "data": dict(sorted(data.items()))}
     )
+    if users:
+        marks = {names.ANNOTATION_LEFT_BY: json.dumps(sorted(users))}
+        found["metadata"]["annotations"] = found["metadata"].get("annotations", {}) | marks
+    return found
 
 
-def _left_by(config_map: Json) -> set[str]:
-    """Return who has left an earlier wiring, as an observed ConfigMap says."""
-    text = access.texts(config_map, "metadata", "annotations").get(names.ANNOTATION_LEFT_BY, "[]")
+def _users(resource: Json) -> set[str] | None:
+    """Return whom a ConfigMap, or its Object, names; None where it names nobody."""
+    text = access.texts(resource, "metadata", "annotations").get(names.ANNOTATION_LEFT_BY)
     try:
-        return set(map(str, json.loads(text)))
+        return None if text is None else set(map(str, json.loads(text)))
     except (ValueError, TypeError, RecursionError):
         return set()
 

@@ -58,7 +58,7 @@ from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import kinds
-from function.workloads.rolled import is_counted
+from function.workloads.rolled import COUNTED
 
 CONDITION = "KVOffloadReady"
 
@@ -346,19 +346,25 @@ class _ConsumerComposer:
         place = self.decider.namespace, self.decider.files_name
         return companions.compose(self.call, *place, wired, self._is_left, self._left_by)
 
-    def _left_by(self, before: Collection[str]) -> list[str]:
+    def _left_by(self, before: Collection[str] | None) -> Collection[str]:
         """Return who may still run with a wiring that it has left: kinds that count no pods.
 
-        Nothing says when the last of them is gone. `before`: who had left it earlier.
+        Nothing says when the last of them is gone. `before`: who had that wiring, None for an
+        earlier release, which did not write it down.
         """
+        return self._leave if before is None else self._uncounted.intersection(before)
+
+    @cached_property
+    def _uncounted(self) -> set[str]:
+        keys = self.call.desired_keys()
+        return {k for k in keys if self.call.desired_kind(k)[1] not in COUNTED}
+
+    @cached_property
+    def _leave(self) -> set[str]:
+        """Return the workloads that count no pods and lose their record with this call."""
         path = ("metadata", "annotations", names.ANNOTATION_RECORD)
         stay = {outcome.request.key for outcome in self.outcomes if outcome.record}
-        return [
-            key
-            for key in set(self.call.desired_keys()) - stay
-            if (key in before or self.call.observed_value(key, *path))
-            and not is_counted({"kind": self.call.desired_kind(key)[1]})
-        ]
+        return {key for key in self._uncounted - stay if self.call.observed_value(key, *path)}
 
     def _is_left(self) -> bool:
         """Return whether no pod runs with an earlier wiring, as far as the clusters reported."""
@@ -372,7 +378,7 @@ class _ConsumerComposer:
             is_engine = key in asked or kinds.is_known(*self.call.desired_kind(key))
             if is_engine and not turns.is_up(self.call, key):
                 return False
-            if key in records and not is_counted(asked[key].manifest):
+            if key in records and str(asked[key].manifest.get("kind")) not in COUNTED:
                 return False  # nothing says when the last of its old pods is gone
         return True
 

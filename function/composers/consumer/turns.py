@@ -11,7 +11,7 @@ from function.kube import access, objects
 from function.kube.access import Json
 from function.pods.offload_request import OffloadRequest
 from function.workloads import rolled
-from function.workloads.rolled import is_at_rest, is_counted, is_rolled_out
+from function.workloads.rolled import COUNTED, is_at_rest, is_rolled_out
 
 _SCALED = frozenset({"replicas"})
 
@@ -52,7 +52,7 @@ def progress_of_pods(call: Call, request: OffloadRequest) -> Progress:
 def _is_ready(call: Call, request: OffloadRequest) -> bool:
     """Return whether a workload is ready; a bare one that has no condition Ready cannot show it."""
     entry = call.observed_whole_condition(request.key, "Ready")
-    shows_it = bool(entry) and not is_counted(request.manifest)
+    shows_it = bool(entry) and str(request.manifest.get("kind")) not in COUNTED
     return entry.get("status") == "True" or (request.is_bare and not shows_it)
 
 

@@ -172,6 +172,33 @@ def test_files_stay_for_a_workload_that_leaves_where_nothing_counts_pods(
     assert FILES not in call(d.replica(), desired=others, observed=observe(got)).desired
 
 
+@pytest.mark.parametrize("bare", [True, False])
+def test_files_stay_where_they_are_not_written_once_when_a_workload_leaves(*, bare: bool) -> None:
+    """Its record is gone then."""
+    document = engine("RayService", bare=bare)
+    first = run(document, {})
+    files = objects.unwrap(first.desired[FILES]) or {}
+    marks = first.desired[FILES]["metadata"]["annotations"]
+    again = run(document, observe(first)).desired[FILES]
+    assert again["metadata"]["annotations"] == marks, "written once"
+    assert bare or "crossplane.io/external-name" in marks
+    got = run(unasked(document), observe(first))
+    for _ in range(2):
+        got = run(unasked(document), {**observe(got), FILES: observe(first)[FILES]})
+        assert (objects.unwrap(got.desired[FILES]) or {})["data"] == files["data"]
+
+
+def test_files_of_an_earlier_release_stay_for_a_workload_that_leaves() -> None:
+    """It named no workload in them."""
+    document = engine("RayService")
+    seen = deepcopy(observe(run(document, {})))
+    del seen[FILES]["metadata"]["annotations"]
+    got = run(unasked(document), seen)
+    for _ in range(2):
+        assert FILES in got.desired
+        got = run(unasked(document), observe(got))
+
+
 def test_files_of_a_workload_that_left_stay_where_another_one_moves_on() -> None:
     """The other has the same files when the first leaves, and other ones then."""
     both = {KEY: engine("RayService"), "other": engine("Deployment")}
