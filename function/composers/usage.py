@@ -276,15 +276,25 @@ def kept(
     """Return the observed Usages of a record's tier and models, as they are composed now.
 
     `by`: what owns the tier now; a release before this one wrote the consumer itself. Where it has
-    Usages in its own namespace, those of others stay with their own engines. `progress`: what those
-    that said so before go on to say of the tier's wiring.
+    Usages in its own namespace, those of others stay with their own engines; where it has none, as
+    that release composed one for all namespaces, it gets its own. `progress`: what those that said
+    so before go on to say of the tier's wiring.
     """
     held = [it for it in before if _is_of(it, record) and _used(it, record)]
     found = {}
-    for it in [it for it in held if it.namespace == by.namespace] or held:
+    here = [it for it in held if it.namespace == by.namespace]
+    for it in here or held:
         found[it.key] = _recomposed(call, it.key, by)
         if progress and progress == call.observed_value(it.key, *_PROGRESS):
             found[it.key]["metadata"]["annotations"][names.ANNOTATION_PROGRESS] = progress
+    who = consumer(call.composite)
+    if by.namespace and not here and not who.namespace:
+        for it in held:
+            of = access.texts(call.observed_value(it.key, "spec", "of"), "resourceRef")
+            tier = of.get("namespace", ""), of.get("name", "")
+            for model in _used(it, record):
+                key = _key(who, tier, model, by)
+                found.setdefault(key, _recomposed(call, it.key, by, by.namespace))
     return found
 
 
@@ -367,10 +377,11 @@ def _composed_before(call: Call) -> list[str]:
     return [key for key in call.observed_keys() if key.startswith(_KEY)]
 
 
-def _recomposed(call: Call, key: str, by: UsageOwner) -> dict[str, Any]:
+def _recomposed(call: Call, key: str, by: UsageOwner, namespace: str = "") -> dict[str, Any]:
     """Return an observed Usage as the consumer composes it now, for its present owner.
 
-    Its tier is closed, gone or cannot be judged, or the engine is about to leave it.
+    Its tier is closed, gone or cannot be judged, or the engine is about to leave it. `namespace`:
+    another one than it has.
     """
     who = consumer(call.composite)
     metadata = call.observed_value(key, "metadata") or {}
@@ -381,7 +392,7 @@ def _recomposed(call: Call, key: str, by: UsageOwner) -> dict[str, Any]:
     }
     kept["annotations"].pop(names.ANNOTATION_PROGRESS, None)
     if not who.namespace:
-        kept["namespace"] = metadata.get("namespace", "")
+        kept["namespace"] = namespace or metadata.get("namespace", "")
     spec = dict(call.observed_value(key, "spec") or {})
     if who.namespace or by.namespace in ("", kept["namespace"]):
         spec["by"] = _owner_reference(by)

@@ -263,12 +263,10 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ("function/composers/usage.py", "if _is_of(it, record) and models:", "if models:"),
     ("function/composers/usage.py", "if (it.tier, m) not in others}", "}"),
     ("function/composers/usage.py", "if _is_of(it, record) and _used(", "if _used("),
-    ("function/composers/usage.py", "if it.namespace == by.namespace] or held", "] or held"),
-    (
-        "function/composers/usage.py",
-        "for it in [it for it in held if it.namespace == by.namespace] or held:",
-        "for it in []:",
-    ),
+    (_USAGE, "for it in here or held:", "for it in held:"),
+    (_USAGE, "if by.namespace and not here and not", "if False and not"),
+    (_USAGE, "_recomposed(call, it.key, by, by.namespace)", "_recomposed(call, it.key, by)"),
+    (_USAGE, "for it in here or held:", "for it in []:"),
     (
         "function/composers/usage.py",
         'name = call.observed_value(key, "metadata", "name") or own_name',

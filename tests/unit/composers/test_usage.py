@@ -603,8 +603,14 @@ def test_a_usage_of_another_tier_with_the_same_model_is_let_go() -> None:
 
 @pytest.mark.parametrize("scope", ["", "team-a"], ids=["cluster-scoped", "namespaced"])
 @pytest.mark.parametrize("stays", [{"from": "All"}, {"from": "Names", "names": ["z"]}, None])
-def test_a_tier_stays_marked_by_the_engines_that_stay(stays: Any, scope: str) -> None:
-    """The first engine goes, and what it owned with it, while the tier is open, closed or gone."""
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_a_tier_stays_marked_by_the_engines_that_stay(
+    stays: Any, scope: str, *, upgraded: bool
+) -> None:
+    """The first engine goes, and what it owned with it, while the tier is open, closed or gone.
+
+    An earlier release composed one Usage for all of them (`upgraded`).
+    """
 
     def engine(name: str, namespace: str) -> dict[str, Any]:
         made = d.engine()
@@ -628,6 +634,9 @@ def test_a_tier_stays_marked_by_the_engines_that_stay(stays: Any, scope: str) ->
     open_ = d.requirements(d.ready_tier(allowedNamespaces={"from": "All"}))
     now = d.requirements(*([d.ready_tier(allowedNamespaces=stays)] if stays else []))
     got = call(consumer, desired=desired, required=open_)
+    if upgraded and not scope:
+        del got.desired[max(usages(got.desired), key=lambda it: str(got.desired[it]["metadata"]))]
+        open_ = now
     for required in (open_, now):
         got = call(consumer, desired=desired, observed=seen(), required=required)
         assert len(usages(got.desired)) == (1 if scope else 2), "one in each namespace"
