@@ -82,6 +82,12 @@ def may_take(tier: Json, reason: Reason) -> bool:
     return reason is Reason.TIER_NOT_READY and bool(tier_names.uncomposed(tier))
 
 
+def waits_for(ref: Ref, edited: Ref, takes: Ref, why: Refused) -> Refused:
+    """Return that the edit of an earlier tier is awaited, although another one takes the pods."""
+    message = f"{ref} waits for {edited}. {takes} takes the pods now: name it not to wait. {why}"
+    return Refused(Reason.TIER_NOT_READY, message)
+
+
 def none_takes(ref: Ref, refused: Mapping[Ref, Refused]) -> Refused:
     """Return why none of the tiers is chosen; one that gets ready may still be."""
     reasons = [each.reason for each in refused.values()]

@@ -205,19 +205,27 @@ class Decider:
             for each in candidates:  # at once: core asks six times, and then gives up
                 self.requirements |= lookup.requirements(each, request)
             waits: Refused | None = None
+            edited: Ref | None = None
+            takes: Ref | None = None
             for each, tier in candidates.items():
                 outcome = self._decide_as(request, each)
                 if outcome.reason is Reason.TIER_UNRESOLVED:
                     waits = waits or Refused(outcome.reason, outcome.message)
                     continue  # what the others need is asked for as well
-                if waits is None and (outcome.action, outcome.reason) == _TAKES:
-                    said = f"{outcome.message} {auto.why(ref, refused)}"
-                    return replace(outcome, message=said)
+                if (outcome.action, outcome.reason) == _TAKES:
+                    if waits is None and edited is None:
+                        said = f"{outcome.message} {auto.why(ref, refused)}"
+                        return replace(outcome, message=said)
+                    takes = takes or each
+                    continue
                 refused[each] = Refused(outcome.reason, outcome.message)
-                if request.policy is Policy.REQUIRED and auto.may_take(tier, outcome.reason):
-                    waits = waits or auto.none_takes(ref, refused)
-            if waits is not None:
+                is_required = request.policy is Policy.REQUIRED
+                if waits is None and is_required and auto.may_take(tier, outcome.reason):
+                    edited = edited or each
+            if waits is not None and edited is None:
                 raise waits
+            if edited and takes:
+                raise auto.waits_for(ref, edited, takes, refused[edited])
             raise auto.none_takes(ref, refused)
         except Refused as none:
             return self.fall_back(request, none)

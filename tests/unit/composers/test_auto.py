@@ -137,6 +137,16 @@ def test_the_first_is_chosen_once_its_edit_is_composed() -> None:
         assert [chosen(it) for key, it in got.desired.items() if key == KEY] == [want][: bool(want)]
 
 
+@pytest.mark.parametrize("others", [["b"], ["b", "c"], []])
+def test_who_waits_for_an_edit_is_told_which_tier_takes_it_now(others: list[str]) -> None:
+    tiers = [edited(labelled("a")), *map(labelled, others)]
+    got = call(d.replica(), desired={KEY: engine()}, required=required(*tiers))
+    said = got.messages["KVOffloadReady"]
+    assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
+    assert ("finds no tier" in said) == (not others)
+    assert ("modelplane-system/b takes the pods now: name it not to wait." in said) == bool(others)
+
+
 @pytest.mark.parametrize("pinned", [{}, {"pinned": {"spec.backend": "Mooncake"}}])
 def test_optional_waits_for_no_edit(pinned: Document) -> None:
     """It would stay unwired for good."""
