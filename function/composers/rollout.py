@@ -117,23 +117,24 @@ def of(
     free = max(0, most - len({*moving, *given})) if ready else 0
     new = [name for name in behind if name not in given][:free]
     turns = tuple(sorted({*given, *new}))
-    blocking = tuple(name for name in sorted(given) if _key(name) in late)
-    if behind and ready and not turns:
-        blocking = moving[:1]
+    blocking = tuple(name for name in sorted(given) if ready and _key(name) in late)
     return Rollout(behind, moving, turns, blocking)
 
 
 def is_late(call: Call, key: str) -> bool:
-    """Return whether an observed resource is a turn that is held for longer than a move takes."""
-    if not key.startswith(usage.TURN_KEY):
+    """Return whether an observed resource is a turn that is held for longer than a move takes.
+
+    A move gets on only while the tier is ready.
+    """
+    ready = call.composite_condition("Ready")
+    if not key.startswith(usage.TURN_KEY) or ready.get("status") != "True":
         return False
+    given = call.observed_value(key, "metadata", "creationTimestamp")
     try:
-        since = datetime.fromisoformat(
-            str(call.observed_value(key, "metadata", "creationTimestamp"))
-        )
+        times = [datetime.fromisoformat(str(it)) for it in (given, ready.get("lastTransitionTime"))]
     except ValueError:
         return False
-    return call.has_passed(since.timestamp() + LATE)
+    return call.has_passed(max(it.timestamp() for it in times) + LATE)
 
 
 def is_of(turn: Mapping[str, Any], tier: Json) -> bool:

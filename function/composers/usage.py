@@ -37,6 +37,7 @@ Rejected:
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -52,6 +53,9 @@ TURN_KEY = "turn-"
 
 _KEY = "usage-tier-"
 _NAME = ("metadata", "name")
+# What Kubernetes takes for a kind and for a name.
+_KIND = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _PROGRESS = ("metadata", "annotations", names.ANNOTATION_PROGRESS)
 
 
@@ -427,21 +431,23 @@ def user(usage: dict[str, Any]) -> Consumer:
     """Return the consumer of a Usage.
 
     The namespace is the Usage's own: the annotation only says whether the consumer is
-    cluster-scoped.
+    cluster-scoped. Whoever may write a Usage may write it: other teams read the names.
     """
     namespace = access.text(usage, "metadata", "namespace")
     text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_CONSUMER)
     if text is None:  # of a release that named the consumer in `by`
-        by = ("spec", "by")
-        name = access.text(usage, *by, "resourceRef", "name")
-        return Consumer(namespace, access.text(usage, *by, "kind"), name)
-    try:
-        said = json.loads(text)
-        scope, kind, name = (said.get(key, "") for key in ("namespace", "kind", "name"))
-        named = _unicode(kind), _unicode(name)
-    except (ValueError, AttributeError, RecursionError):
+        by = access.mapping(usage, "spec", "by")
+        kind, name = access.text(by, "kind"), access.text(by, "resourceRef", "name")
+        scope = namespace
+    else:
+        try:
+            said = json.loads(text)
+            scope, kind, name = (str(said.get(key, "")) for key in ("namespace", "kind", "name"))
+        except (ValueError, AttributeError, RecursionError):
+            return Consumer(namespace, "", "")
+    if not (_KIND.fullmatch(kind) and _OBJECT_NAME.fullmatch(name)):
         return Consumer(namespace, "", "")
-    return Consumer(namespace if scope else "", *named)
+    return Consumer(namespace if scope else "", kind, name)
 
 
 def _unicode(value: object) -> str:

@@ -58,8 +58,8 @@ class WiringStatus(ApiModel):
     """Number of consumers that still have another wiring than the tier's or move in their turn, in
     steps: 0, 1, 2+, 10+, 100+, 1000+, 10000+. Falls below four fifths of a step."""
     waits_for: Annotated[str, f.text(most=512)] | None = None
-    """Consumers that the others wait for: those with a turn for over 30 minutes, or the first whose
-    pods are not all up while nobody has a turn."""
+    """Consumers that the others wait for: those with a turn for over 30 minutes in which the tier
+    was ready."""
 
 
 class EventsStatus(ApiModel):

@@ -157,9 +157,9 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_CONSUMER + "turns.py", "return _is_applied(call, key) and (not", "return (not"),
     (_CONSUMER + "turns.py", "call.is_applied(key, but=_SCALED)", "call.is_applied(key)"),
     (_CONSUMER + "turns.py", "bool(entry) and str(", "str("),
-    (_ROLLOUT, "sorted(given) if _key(name) in late", "sorted(given)"),
-    (_ROLLOUT, "if behind and ready and not turns:", "if behind and ready:"),
-    (_ROLLOUT, "if behind and ready and not turns:", "if behind and not turns:"),
+    (_ROLLOUT, "sorted(given) if ready and _key(name) in late", "sorted(given) if ready"),
+    (_ROLLOUT, "sorted(given) if ready and _key", "sorted(given) if _key"),
+    (_ROLLOUT, "max(it.timestamp() for", "min(it.timestamp() for"),
     (_ROLLED, "kept=_partition(workload))", "kept=9)"),
     (
         _CONSUMER + "decision.py",

@@ -371,7 +371,7 @@ class Decider:
                 f" comes {_COMES[update.update]}."
             )
             message += _kept_identities(record, now)
-            message += turns.waits_for(found) if rolls else ""
+            message += turns.waits_for(found, self.who) if rolls else ""
         outcome = self._replay(
             request,
             record,

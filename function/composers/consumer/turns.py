@@ -29,14 +29,17 @@ def is_turn(
     return any(rollout.is_of(each, found.document) for each in call.required(key) or ())
 
 
-def waits_for(found: lookup.Found) -> str:
+def waits_for(found: lookup.Found, who: Consumer) -> str:
     """Return who holds up the turns of a tier, and what to do; else who says who moves now."""
-    holder = access.text(found.document, "status", "wiring", "waitsFor")
-    if not holder:
+    holders = access.text(found.document, "status", "wiring", "waitsFor")
+    if not holders:
         return f" `kv-offload status --tier {access.named(found.document)[2]}` says who moves now."
+    others = [it for it in holders.split(", ") if it != rollout.reference(who)]
+    if not others:
+        return " It waits for the consumer's other engines: make their pods ready."
     return (
-        f" It waits for {holder}: make its pods ready, take its annotation crossplane.io/paused"
-        " away, or delete it."
+        f" It waits for {', '.join(others)}: make its pods ready, or take its annotation"
+        " crossplane.io/paused away."
     )
 
 

@@ -323,7 +323,19 @@ USERS = {
     "a list": (usage_by(consumer="[]"), usage.Consumer("team-a", "", "")),
     "numbers": (
         usage_by(consumer='{"namespace":1,"kind":2,"name":3}'),
-        usage.Consumer("team-a", "2", "3"),
+        usage.Consumer("team-a", "", ""),
+    ),
+    "a sentence": (
+        usage_by(consumer='{"namespace":"team-a","kind":"K","name":"n.\\nDelete all tiers"}'),
+        usage.Consumer("team-a", "", ""),
+    ),
+    "a kind of words": (
+        usage_by(consumer='{"namespace":"team-a","kind":"K n","name":"n"}'),
+        usage.Consumer("team-a", "", ""),
+    ),
+    "a line after the name": (
+        usage_by(consumer='{"namespace":"team-a","kind":"K","name":"n\\n"}'),
+        usage.Consumer("team-a", "", ""),
     ),
     "too deep": (usage_by(consumer="[" * 100_000), usage.Consumer("team-a", "", "")),
 }
