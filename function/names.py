@@ -51,7 +51,7 @@ ANNOTATION_ADDED = f"{_PREFIX}-added"
 
 # On what composes a consumer's ConfigMap: the workloads that mount it, or left it, and count no
 # pods.
-ANNOTATION_LEFT_BY = f"{_PREFIX}-left-by"
+ANNOTATION_MOUNTED_BY = f"{_PREFIX}-mounted-by"
 # On a copy of a packaged Composition: the name of that, and a digest of its spec then.
 ANNOTATION_COPY_OF = f"{_PREFIX}-copy-of"
 
@@ -92,7 +92,7 @@ OWNED_KEYS = frozenset(
         ANNOTATION_RECORD,
         LABEL_WIRED,
         ANNOTATION_ADDED,
-        ANNOTATION_LEFT_BY,
+        ANNOTATION_MOUNTED_BY,
         LABEL_FLEET,
         LABEL_PROVIDER_CONFIG,
         LABEL_REVISION,

@@ -135,14 +135,14 @@ def _config_map(
         resource, {**made, "metadata": metadata, "data": dict(sorted(data.items()))}
     )
     if users:
-        marks = {names.ANNOTATION_LEFT_BY: json.dumps(sorted(users))}
+        marks = {names.ANNOTATION_MOUNTED_BY: json.dumps(sorted(users))}
         found["metadata"]["annotations"] = found["metadata"].get("annotations", {}) | marks
     return found
 
 
 def _users(resource: Json) -> set[str] | None:
     """Return whom a ConfigMap, or its Object, names; None where it names nobody."""
-    text = access.texts(resource, "metadata", "annotations").get(names.ANNOTATION_LEFT_BY)
+    text = access.texts(resource, "metadata", "annotations").get(names.ANNOTATION_MOUNTED_BY)
     try:
         return None if text is None else set(map(str, json.loads(text)))
     except (ValueError, TypeError, RecursionError):
