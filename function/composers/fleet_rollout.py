@@ -155,8 +155,9 @@ class FleetRollout:
           it ran that revision before any edit.
 
         """
-        if not self._old:
-            return {cluster: _excused(m) for cluster, m in self._shown.items()}
+        if not self._old:  # the first spec of a fleet has worked nowhere before
+            found = self._shown.items()
+            return {cluster: _excused(m) for cluster, m in found} if self.previous else self._shown
         targets = {self._overrides(m.cluster) for m in self._old}
         is_edit = any(m.revision != self.revision for m in self._old)
 

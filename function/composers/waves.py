@@ -137,7 +137,7 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     if not old:
         proven = not members or any(m.done for m in members)  # else it works nowhere
         left = refused or [m for m in members if not (m.settled and proven)]
-        halted = refused or any(m.failed or m.lost for m in left)
+        halted = refused or any(m.unproven and (m.failed or m.lost) for m in left)
         state = State.HALTED if halted else State.PROGRESSING if left else State.DONE
         return Decision(state, count, count, waiting=_names(left))
     proven = any(m.done for m in members)

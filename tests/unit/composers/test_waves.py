@@ -449,6 +449,22 @@ def test_edit_that_fails_on_the_last_cluster_is_halted(fails: str, clusters: str
     assert f"Halted by {fails} (StartTimedOut). kubectl describe" in said
 
 
+def test_new_fleet_is_not_rolled_out_while_clusters_have_never_worked() -> None:
+    world = World({name: {} for name in "abc"}, says={(name, "v1"): "fails" for name in "bc"})
+    world.steps(4)
+    assert world.state() == ("Progressing", 2, 1)
+    assert world.status["rollout"]["waiting"] == ["b", "c"]
+
+
+def test_edit_of_no_cluster_is_not_halted_by_what_died_before() -> None:
+    world = fleet("ab")
+    world.says = {(name, "v1"): "fails" for name in "ab"}
+    world.answer()
+    world.overrides = [{"matchLabels": {"no": "one"}, "spec": {"startupTimeoutSeconds": 900}}]
+    world.steps(3)
+    assert world.status["rollout"]["state"] == "Progressing"
+
+
 def test_cluster_that_an_edit_broke_is_no_success_when_it_is_back() -> None:
     """It was taken out of the fleet, as the halt advises."""
     world = fleet(says={("a", "v2"): "fails"})
