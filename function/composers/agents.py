@@ -80,9 +80,12 @@ class Agents:
                 is_there = isinstance(found[0], int)
                 wanted = part.manifest["spec"].get("replicas", 1) if is_there else 0
             absent = max(0, wanted - created)
+            if kind != "DaemonSet" and 0 < updated < created:
+                absent = 0  # one is being replaced
             missing += absent
             reported = reported or is_there
-            current += max(0, updated + up - wanted) if is_current(call, part) else 0
+            current += max(0, updated + up - max(wanted, created)) if is_current(call, part) else 0
+            up = min(up, wanted)  # while replicas go
             at_once = max(1, needed(policy.max_unavailable, wanted))
             # A pod that the cluster does not create is no old one.
             if policy.type == "RollingUpdate" and 0 < updated < wanted - absent:

@@ -11,6 +11,7 @@ from function.contract import platforms
 from function.contract.backend import Pinned
 from function.edge.request import Call
 from function.kube import access, naming, quantity
+from function.kube.access import Json
 from function.problems import Problem
 
 _MOST = 32  # of the XRD's status.pinned
@@ -57,30 +58,46 @@ def problems(call: Call, plan: TierPlan, users: Collection[Consumer]) -> list[Pr
     return [problem for row, problem in found if row.always or users]
 
 
-def of_claims(before: Callable[[str], object], plan: TierPlan) -> list[Problem]:
+def of_claims(before: Callable[[str], tuple[object, object]], plan: TierPlan) -> list[Problem]:
     """Return what Kubernetes never applies to a claim that exists, whoever uses the tier.
 
-    `before`: the spec that a part's manifest has now, by the part's key; None where it has none.
+    `before`: the spec of a claim as its Object has it and as its cluster has it, by the part's key.
     """
     found = []
     for part in plan.parts:
-        was = before(part.key) if part.manifest["kind"] == "PersistentVolumeClaim" else None
-        if not isinstance(was, dict):
+        if part.manifest["kind"] != "PersistentVolumeClaim":
             continue
-        new, why = part.manifest["spec"], ""
-        sizes = [quantity.parse(access.at(each, *_CLAIMED) or 0) for each in (was, new)]
-        classes = [access.text(each, "storageClassName") for each in (was, new)]
-        if sizes[1] < sizes[0]:
-            now, then = (access.at(each, *_CLAIMED) for each in (new, was))
-            why = f"cannot shrink from {then} to {now}: Kubernetes only grows claims"
-        elif classes[0] != classes[1]:
-            now, then = (name or "the default class" for name in reversed(classes))
-            why = f"cannot change from {then} to {now}: Kubernetes keeps the class of a claim"
-        if why:
+        new, was, there = part.manifest["spec"], *map(access.mapping, before(part.key))
+        if why := _never_applied(was, there, new):
             name = part.manifest["metadata"]["name"]
             said = f"claim {name} {why}. Set it back, or make a second tier"
             found.append(Problem(f"spec.{plan.backend.field}", f"{said} (docs/move-a-tier.md)"))
     return found
+
+
+def _never_applied(was: Json, there: Json, new: Json) -> str:
+    """Return why a claim that the cluster has stays as it is, "" where it can be edited.
+
+    The cluster fills in the class; only its administrator may have grown what it has.
+    """
+    then, now = access.at(was, *_CLAIMED), access.at(new, *_CLAIMED)
+    if all(_is_smaller(now, access.at(each, *_CLAIMED)) for each in (was, there)):
+        return f"cannot shrink from {then} to {now}: Kubernetes only grows claims"
+    old, real, wanted = (access.text(each, "storageClassName") for each in (was, there, new))
+    if real and wanted != old and wanted != real and old in ("", real):
+        default = "the default class"
+        return (
+            f"cannot change from {old or default} to {wanted or default}: Kubernetes keeps the"
+            " class of a claim"
+        )
+    return ""
+
+
+def _is_smaller(one: object, other: object) -> bool:
+    try:
+        return bool(one and other) and quantity.parse(one) < quantity.parse(other)
+    except (ValueError, TypeError):
+        return False
 
 
 def reminded(call: Call, problems: Iterable[Problem]) -> list[Problem]:
@@ -187,7 +204,8 @@ def _taints(tolerations: Iterable[Toleration]) -> Iterator[str]:
         value = f"={each.value or ''}" if each.operator == "Equal" else ""
         effect = f":{each.effect}" if each.effect else ""
         every = f"every key{effect}" if effect else _EVERY_TAINT
-        yield f"{each.key}{value}{effect}" if each.key else every
+        ends = "" if each.toleration_seconds is None else f" for {each.toleration_seconds} s"
+        yield (f"{each.key}{value}{effect}" if each.key else every) + ends
 
 
 def _fitted(value: str) -> str:

@@ -203,13 +203,16 @@ class _TierComposer:
         if self.usages is None:
             return []
         problems = pinned.problems(self.call, self.plan, self._users() or ())
-        problems += pinned.of_claims(self._manifest_spec, self.plan)
+        problems += pinned.of_claims(self._claim, self.plan)
         if self.usages and self.upgrade_problem:
             problems.append(self.upgrade_problem)
         return problems
 
-    def _manifest_spec(self, key: str) -> object:
-        return self.call.observed_value(key, *objects.MANIFEST, "spec")
+    def _claim(self, key: str) -> tuple[object, object]:
+        return (
+            self.call.observed_value(key, *objects.MANIFEST, "spec"),
+            self.call.observed_value(key, *objects.STATUS_MANIFEST, "spec"),
+        )
 
     def _users(self) -> list[Consumer] | None:
         """Return who uses the tier; None while unresolved."""
@@ -280,7 +283,7 @@ class _TierComposer:
 
     @property
     def _keys(self) -> list[str]:
-        return [part.key for part in self.plan.parts]
+        return [part.key for part in self.plan.parts if part.role != OBSERVER]
 
     @cached_property
     def agents(self) -> Agents:
@@ -355,10 +358,11 @@ class _TierComposer:
         if not self.provider_config:
             return self._no_cluster(kind)
         others = [p for p in self.plan.parts if p.role not in (AGENTS, OBSERVER)]
-        if refused := self._refused(kind, [p.key for p in others]):
-            return refused
+        refused = self._refused(kind, [p.key for p in others])
         if self.moves:
-            return self._no_cluster(kind)
+            return self._no_cluster(kind, refused)
+        if refused:
+            return refused
         if self.needed.waiting:
             return Condition(kind, FALSE, c.REASON_WAITING_FOR_TIER, " ".join(self.needed.waiting))
         parts = [p for p in others if p.role == CONTROL_PLANE]
@@ -380,15 +384,16 @@ class _TierComposer:
         if not self.provider_config:
             return self._no_cluster(kind)
         keys = [p.key for p in self.plan.parts if p.role == AGENTS]
-        if refused := self._refused(kind, keys):
+        refused = self._refused(kind, keys)
+        if self.moves:  # its reason is what the next call knows the move by
+            return self._no_cluster(kind, refused)
+        if refused:
             return refused
-        if self.moves:
-            return self._no_cluster(kind)
         if not keys:
             return self._none_needed(kind)
         return agents.condition(self.call, self.agents, self.tier.spec, self.plan.description)
 
-    def _no_cluster(self, kind: str) -> Condition:
+    def _no_cluster(self, kind: str, refused: Condition | None = None) -> Condition:
         message = f"Waiting for cluster {self.cluster}."
         if self.provider_config:
             message += (
@@ -396,6 +401,8 @@ class _TierComposer:
                 f" {self.provider_config} yet. If it stays so: kubectl describe objects -n"
                 f" {self.tier.namespace}."
             )
+        if refused:
+            message += f" {refused.message}"
         return Condition(kind, FALSE, c.REASON_WAITING, message)
 
     def _none_needed(self, kind: str) -> Condition:

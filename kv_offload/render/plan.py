@@ -214,7 +214,7 @@ def _pinned(was: _Running, after: TierPlan) -> Iterator[Effect]:
         verb = Verb.REFUSED if row.always else Verb.REFUSED_IN_USE
         yield Effect(verb, row.path, problem.message)
     claims = {p.key: p.manifest.get("spec") for p in was.plan.parts}
-    for problem in pinned.of_claims(claims.get, after):
+    for problem in pinned.of_claims(lambda key: (claims.get(key), claims.get(key)), after):
         yield Effect(Verb.REFUSED, problem.path, problem.message)
     running = {p.key: _version(p) for p in was.plan.parts if _version(p)}
     refused = after.backend.refuses_change(after.tier, running)

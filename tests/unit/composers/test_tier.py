@@ -289,6 +289,8 @@ STORES = (
     # A quota, or a policy on claims, lets one pod be created.
     ("RollingUpdate", (1, 1, 1), ("False", "Starting"), "1/10"),
     ("RollingUpdate", (0, 0, 0), ("False", "Starting"), "0/10"),
+    # More than the spec's exist until its controller has taken some away.
+    ("RollingUpdate", (20, 20, 0), ("True", "Updating"), "10/10"),
     ("OnDelete", (10, 10, 0), ("True", "Updating"), "10/10"),
     ("OnDelete", (10, 10, 10), ("True", "Ready"), "10/10"),
 )
@@ -901,6 +903,28 @@ def test_a_claim_only_grows(name: str) -> None:
     got = call(edited, required=required(), observed=observe(first))
     assert got.conditions["Accepted"][0] == ("False" if refusal else "True")
     assert refusal in got.messages["Accepted"]
+
+
+@pytest.mark.parametrize(
+    ("there", "edit", "accepted"),
+    [
+        (None, claimed(4), "True"),  # a quota refused it
+        ({"resources": {"requests": {"storage": "4Gi"}}}, claimed(4), "True"),
+        ({"resources": {"requests": {"storage": "1Zi"}}}, claimed(4), "True"),
+        ({"resources": {"requests": {"storage": "16Gi"}}}, claimed(8, "fast"), "True"),
+        ({"storageClassName": "usual"}, claimed(8, "fast"), "False"),
+    ],
+)
+def test_a_claim_is_held_by_what_the_cluster_has(
+    there: dict[str, Any] | None, edit: dict[str, Any], accepted: str
+) -> None:
+    first = call(d.tier(**claimed(8)), required=required())
+    seen = observe(first)
+    (key,) = (k for k, it in first.desired.items() if "PersistentVolumeClaim" in str(it))
+    seen[key]["status"]["atProvider"] = {"manifest": {"spec": there}} if there else {}
+    edited = d.tier(**edit) | {"status": {"pinned": first.status["pinned"]}}
+    got = call(edited, required=required(), observed=seen)
+    assert got.conditions["Accepted"][0] == accepted
 
 
 def test_an_invalid_value_of_a_pinned_setting_says_what_it_was() -> None:
