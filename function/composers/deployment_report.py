@@ -81,9 +81,10 @@ def _whether_they_serve(call: Call, replicas: Iterable[str]) -> list[Condition]:
 def _serving_report(found: Json, stale: str) -> Condition:
     """Return a replica's KVOffloadServing; one that is old, or not of our words, says nothing."""
     status, reason, message = (access.text(found, key) for key in ("status", "reason", "message"))
-    message = stale or message
-    if stale or status not in _STATUSES or reason not in serving.REASONS:
+    if status not in _STATUSES or reason not in serving.REASONS:
         status, reason = UNKNOWN, serving.NOT_OBSERVED
+    elif stale and status != FALSE:  # known trouble stays in sight
+        status, reason, message = UNKNOWN, serving.NOT_OBSERVED, stale
     return Condition(serving.CONSUMER_CONDITION, status, reason, message[:_MAX_CHARACTERS])
 
 
@@ -99,9 +100,11 @@ def _read_replica(call: Call, key: str) -> _ReplicaReport | None:
     if not asks and reason in (Reason.NOT_REQUESTED, Reason.WIRED):
         return None  # it was wired once, or is about to be unwired
     status, stale = access.text(found, "status"), _stale(call, key, found)
-    if stale or status not in _STATUSES or reason not in tuple(Reason):
+    message = access.text(found, "message")
+    if status not in _STATUSES or reason not in tuple(Reason):
         status, reason = UNKNOWN, Reason.NOT_REPORTED
-    message = stale or access.text(found, "message")
+    elif stale and status != FALSE:
+        status, reason, message = UNKNOWN, Reason.NOT_REPORTED, stale
     return _ReplicaReport(name, status, reason, message[:_MAX_CHARACTERS])
 
 

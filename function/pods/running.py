@@ -45,6 +45,22 @@ def has(request: OffloadRequest, manifest: Json, running: Json) -> bool:
     return is_same_workload(request, running) and _has(request.manifest, manifest, running)
 
 
+def renamed(running: Json, like: Json) -> Json:
+    """Return a workload in which the only container of a pod has its name in `like`.
+
+    KServe's webhook calls it kserve-container.
+    """
+    out = dict(running)
+    for key, value in running.items():
+        other = like.get(key)
+        if key != "containers" and isinstance(value, dict) and isinstance(other, dict):
+            out[key] = renamed(value, other)
+        elif key == "containers" and len(found := access.objects(running, key)) == 1:
+            names = [each.get("name") for each in access.objects(like, key)]
+            out[key] = [{**found[0], "name": names[0]}] if len(names) == 1 else value
+    return out
+
+
 def was_applied(
     request: OffloadRequest, record: Record, running: Json, step_input: Input, *, some: bool = False
 ) -> bool:

@@ -61,9 +61,16 @@ def is_at_rest(workload: Mapping[str, Any]) -> bool:
 
 
 def has_old_pods(workload: Mapping[str, Any]) -> bool:
-    """Return whether a pod runs that has another template, as far as the status shows it."""
-    pods = _pods(workload)
-    return pods is not None and _is_seen(workload) and pods.there > pods.updated
+    """Return whether a pod runs that has another template, as far as the status shows it.
+
+    A StatefulSet counts a pod that ends, and a LeaderWorkerSet one that starts, as not updated.
+    """
+    pods, status = _pods(workload), access.mapping(workload, "status")
+    if pods is None or not _is_seen(workload) or pods.there <= pods.updated:
+        return False
+    revision = status.get("currentRevision")
+    is_first = access.at(workload, "metadata", "generation") == 1
+    return not is_first and (revision is None or revision != status.get("updateRevision"))
 
 
 class _Pods(NamedTuple):

@@ -453,7 +453,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_ROLLED, "pods.there <= pods.updated + kept", "True"),
     (_ROLLED, "pods.ready if pods.updated else pods.there", "pods.there"),
     (_ROLLED, "pods.ready if pods.updated else pods.there", "pods.ready"),
-    (_ROLLED, "and pods.there > pods.updated", ""),
+    (_ROLLED, "or pods.there <= pods.updated:", ":"),
     (
         "function/composers/fleet.py",
         'if not leaves and self._stamped_for(name) in ("", uid)',

@@ -13,6 +13,7 @@ _SECONDS = 300
 _LONGEST_WHY = 512
 # Policies of an Object with which the provider writes what is there.
 _WRITING = frozenset({"*", "Update"})
+_CREATING = _WRITING | {"Create"}
 
 _DIFFERS = (
     "the provider has written the Object, and what is there differs: somebody edited it, or a"
@@ -37,7 +38,8 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
     # Where nobody desires policies, an edit of those on the Object stays.
     path = ("spec", "managementPolicies")
     policies = access.at(desired, *path) or call.observed_value(key, *path)
-    is_read_only = isinstance(policies, list) and not _WRITING & set(map(str, policies))
+    writing = _WRITING if call.observed_value(key, *objects.STATUS_MANIFEST) else _CREATING
+    is_read_only = isinstance(policies, list) and not writing & set(map(str, policies))
     why = f"its spec.managementPolicies are {policies}" if is_read_only else call.refused_write(key)
     if is_read_only or (why and not call.is_applied(key)):
         return f"provider-kubernetes does not write the Object: {cut(why, _LONGEST_WHY)}."

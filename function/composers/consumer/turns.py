@@ -77,8 +77,11 @@ def is_up(call: Call, key: str) -> bool:
 def left_over(call: Call, key: str) -> str:
     """Return that pods of an earlier template run on, and what to do; "" where none does."""
     if not rolled.has_old_pods(_counts(call, key)):
+        return ""  # the cheaper question
+    seen = _seen(call, key)
+    if not rolled.has_old_pods(seen):
         return ""
-    why = rolled.waits_for(_seen(call, key)) or (
+    why = rolled.waits_for(seen) or (
         "the new ones are not ready yet: if it stays so, kubectl describe pods says why, on the"
         " workload cluster"
     )

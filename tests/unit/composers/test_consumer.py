@@ -1239,7 +1239,9 @@ def test_wired_is_said_of_what_the_cluster_has(name: str) -> None:
     stored["spec"] |= {"replicas": 7}
     stored["spec"]["template"]["metadata"] |= {"creationTimestamp": None}
     stored["spec"]["template"]["spec"]["containers"][0]["args"] += ["--seed=1"]
-    for there in (wired_there, stored):
+    renamed = deepcopy(stored)  # as KServe's webhook does
+    renamed["spec"]["template"]["spec"]["containers"][0]["name"] = "kserve-container"
+    for there in (wired_there, stored, renamed):
         seen[KEY]["status"]["atProvider"] = {"manifest": there}
         got = call(d.replica(), desired={KEY: engine}, observed=seen, required=required, now=NOW)
         assert got.conditions["KVOffloadReady"] == ("True", "Wired")

@@ -153,6 +153,11 @@ def test_what_a_replica_said_before_is_not_reported(name: str) -> None:
     true = {"KVOffloadReady": ("True", "Wired"), "KVOffloadServing": ("True", "Hitting")}
     assert got.conditions == (unknown if want else true)
     assert all(want in message for message in got.messages.values())
+    wrong = {"KVOffloadReady": "NotApplied", "KVOffloadServing": "WrongBlocks"}
+    said = [{**it, "status": "False", "reason": wrong.get(it["type"], "R")} for it in said]
+    old["status"]["conditions"] = [*said, {"type": "Synced", "reason": "R", **synced}]
+    got = call(DEPLOYMENT, desired={"replica-a": replica("a")}, observed={"replica-a": old})
+    assert {status for status, _ in got.conditions.values()} == {"False"}
 
 
 # what the replicas say of serving -> what the deployment says

@@ -637,6 +637,7 @@ def test_no_turn_follows_a_pause_of_pods_that_crash() -> None:
     assert world.whose_turn() == ["ModelReplica/team-a/a"]
 
 
+SAME = {"currentRevision": "a", "updateRevision": "a"}
 # name: (workload, whether a pod runs that has another template)
 OLD_PODS: dict[str, tuple[Document, bool]] = {
     "one of two": (deployment(**ONE_OF_TWO), True),
@@ -647,6 +648,11 @@ OLD_PODS: dict[str, tuple[Document, bool]] = {
     "a node is down": (daemons(updatedNumberScheduled=2, numberReady=1), False),
     "not seen yet": (deployment(**ONE_OF_TWO, observedGeneration=1) | UNSEEN, False),
     "a kind that counts nothing": ({"kind": "RayService"}, False),
+    "leaders whose workers are to come": (
+        {"kind": "LeaderWorkerSet", "metadata": {"generation": 1}, "status": {"replicas": 2}},
+        False,
+    ),
+    "one that ends": ({"kind": "StatefulSet", "status": {"replicas": 1} | SAME}, False),
 }
 
 
