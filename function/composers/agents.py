@@ -10,7 +10,6 @@ stands in the way: pods that are refused leave no trace in what the provider rep
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from function.api.tier import Readiness, TierSpec, UpgradePolicy
 from function.composers import conditions as c
@@ -280,11 +279,8 @@ def timed_out(
         return seen in (None, call.composite_value("metadata", "generation"))
     if entry.get("reason") != reason:
         return False
-    try:
-        since = datetime.fromisoformat(str(entry.get("lastTransitionTime"))).timestamp()
-    except ValueError:
-        return False
-    return call.has_passed(since + _budget(description) * rounds)
+    since = access.moment(entry.get("lastTransitionTime"))
+    return since is not None and call.has_passed(since + _budget(description) * rounds)
 
 
 def _no_nodes(agents: Agents, spec: TierSpec) -> str:

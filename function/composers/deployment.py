@@ -220,14 +220,13 @@ def _derive_readiness(call: Call, answer: Answer, cluster: str) -> None:
     waiting = sorted(k for k, v in answer.resources.items() if not v.ready)
     unseen = outage.not_observed(call, CONDITION_WORKLOADS, answer.resources, cluster)
     old = sorted(k for k in answer.resources if call.is_observed(k) and not call.is_applied(k))
-    refused = [f"{k}: {why[: outage.MAX_QUOTED]}" for k in old if (why := call.refused_write(k))]
+    refused = outage.quoted((key, call.refused_write(key)) for key in old)
     if not answer.resources:
         condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_WAITING)
     elif unseen:
         condition = unseen
     elif refused:
-        message = "; ".join(refused)
-        condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_NOT_APPLIED, message)
+        condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_NOT_APPLIED, refused)
     elif waiting:
         message = "Not ready yet: " + ", ".join(waiting)
         condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_STARTING, message)

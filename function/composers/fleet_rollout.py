@@ -8,7 +8,6 @@ revision of that spec. `fleet_rollout_report` reports the rollout.
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property
 
 from function import names
@@ -410,15 +409,9 @@ def moves_engines(child: Json) -> bool:
 
 def _since(child: Json, *kinds: str) -> float:
     """Return when a child's conditions of these types changed last, in seconds since 1970."""
-    times = [0.0]
-    for entry in access.objects(child, "status", "conditions"):
-        if entry.get("type") in kinds:
-            try:
-                at = datetime.fromisoformat(str(entry.get("lastTransitionTime")))
-            except ValueError:
-                continue
-            times.append(at.timestamp())
-    return max(times)
+    entries = access.objects(child, "status", "conditions")
+    times = (access.moment(e.get("lastTransitionTime")) for e in entries if e.get("type") in kinds)
+    return max([0.0, *filter(None, times)])
 
 
 # Reasons of a condition that is True while the edit is not done.

@@ -17,6 +17,11 @@ MAX_QUOTED = 512
 _BEGIN = "Looks fail since "
 
 
+def quoted(errors: Iterable[tuple[str, str]]) -> str:
+    """Return what the cluster said of each part, "" where it said nothing. `errors`: by key."""
+    return "; ".join(f"{key}: {said[:MAX_QUOTED]}" for key, said in errors if said)
+
+
 def not_observed(call: Call, kind: str, keys: Iterable[str], cluster: str) -> Condition | None:
     """Return Unknown, and since when, if the provider no longer sees one of the parts."""
     found = sorted((since, key) for key in keys if (since := call.unseen_since(key)))

@@ -59,7 +59,7 @@ def problems(call: Call, plan: TierPlan, users: Collection[Consumer]) -> list[Pr
 
 
 def of_claims(before: Callable[[str], tuple[object, object]], plan: TierPlan) -> list[Problem]:
-    """Return what Kubernetes never applies to a claim that exists, whoever uses the tier.
+    """Return what Kubernetes never applies to a claim that exists, with or without users.
 
     `before`: the spec of a claim as its Object has it and as its cluster has it, by the part's key.
     """

@@ -12,7 +12,6 @@ roll of N consumers, and each edit of one of them, cost N calls more than once.
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -129,12 +128,9 @@ def is_late(call: Call, key: str) -> bool:
     ready = call.composite_condition("Ready")
     if not key.startswith(usage.TURN_KEY) or ready.get("status") != "True":
         return False
-    given = call.observed_value(key, "metadata", "creationTimestamp")
-    try:
-        times = [datetime.fromisoformat(str(it)) for it in (given, ready.get("lastTransitionTime"))]
-    except ValueError:
-        return False
-    return call.has_passed(max(it.timestamp() for it in times) + LATE)
+    given = access.moment(call.observed_value(key, "metadata", "creationTimestamp"))
+    since = access.moment(ready.get("lastTransitionTime"))
+    return given is not None and since is not None and call.has_passed(max(given, since) + LATE)
 
 
 def is_of(turn: Mapping[str, Any], tier: Json) -> bool:

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from function.api.engines import ENGINES
 from function.backends.observer import DEPLOYMENT_KEY, DOCUMENT_KEY
@@ -229,9 +228,7 @@ def of(call: Call, plan: TierPlan, cluster: str) -> Serving:
     keys = [part.key for part in plan.parts if part.role == OBSERVER]
     if unseen := outage.not_observed(call, CONDITION_SERVING, keys, cluster):
         return Serving(unseen)
-    refused = ((key, call.refused_write(key)) for key in keys)
-    message = "; ".join(f"{key}: {said[: outage.MAX_QUOTED]}" for key, said in refused if said)
-    if message:
+    if message := outage.quoted((key, call.refused_write(key)) for key in keys):
         message += ". The kubeconfig's rights: docs/install.md, Rights on workload clusters."
         return Serving(Condition(CONDITION_SERVING, UNKNOWN, NOT_APPLIED, message))
     text = call.observed_value(DOCUMENT_KEY, *_DOCUMENT)
@@ -264,9 +261,8 @@ def _unavailable_since(call: Call) -> str:
 
 def _is_just_gone(call: Call) -> bool:
     """Return whether the observer's Deployment has been unavailable for a moment only."""
-    try:
-        since = datetime.fromisoformat(_unavailable_since(call)).timestamp()
-    except ValueError:
+    since = access.moment(_unavailable_since(call))
+    if since is None:
         return False
     is_past = call.has_passed(since - GRACE)  # whatever the cluster's clock says
     return is_past and not call.has_passed(since + GRACE)

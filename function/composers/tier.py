@@ -413,8 +413,7 @@ class _TierComposer:
         """Return what the provider cannot see or the cluster refused, None without an error."""
         if unseen := outage.not_observed(self.call, kind, keys, self.cluster):
             return unseen
-        found = ((key, self.refused_writes[key]) for key in keys)
-        message = "; ".join(f"{key}: {said[: outage.MAX_QUOTED]}" for key, said in found if said)
+        message = outage.quoted((key, self.refused_writes[key]) for key in keys)
         return Condition(kind, FALSE, c.REASON_NOT_APPLIED, message) if message else None
 
     def write_status(self) -> None:

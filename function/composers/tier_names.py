@@ -1,7 +1,6 @@
 """Look up a tier by a name: its own, or that of its fleet."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 
 from function import names
@@ -92,11 +91,8 @@ def unreconciled(call: Call, tier: Mapping[str, Any]) -> str:
 
 
 def _is_recent(call: Call, synced: Mapping[str, Any]) -> bool:
-    try:
-        since = datetime.fromisoformat(str(synced.get("lastTransitionTime"))).timestamp()
-    except ValueError:
-        return False
-    return not call.has_passed(since + _OLD)
+    since = access.moment(synced.get("lastTransitionTime"))
+    return since is not None and not call.has_passed(since + _OLD)
 
 
 def is_ready(tier: Mapping[str, Any]) -> bool:

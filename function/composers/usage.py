@@ -431,7 +431,7 @@ def user(usage: dict[str, Any]) -> Consumer:
     """Return the consumer of a Usage.
 
     The namespace is the Usage's own: the annotation only says whether the consumer is
-    cluster-scoped. Whoever may write a Usage may write it: other teams read the names.
+    cluster-scoped. Anyone who may write a Usage may write it: other teams read the names.
     """
     namespace = access.text(usage, "metadata", "namespace")
     text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_CONSUMER)

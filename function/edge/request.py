@@ -236,8 +236,7 @@ class Call:
         the fields `but`, which others may write. So must what it sees where it may not write.
         """
         synced = self.observed_whole_condition(key, "Synced")
-        policies = self.observed_value(key, *_POLICIES)
-        may_write = not isinstance(policies, list) or "*" in policies or "Update" in policies
+        may_write = objects.may_write(self.observed_value(key, *_POLICIES))
         if synced.get("status") == "False" or not may_write:
             wanted, there = (
                 self.observed_value(key, *path)

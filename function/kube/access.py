@@ -1,6 +1,7 @@
 """Read values of untrusted documents, whose types need not match their schema."""
 
 from collections.abc import Container, Mapping
+from datetime import datetime
 from typing import Any
 
 from function.kube import quantity
@@ -112,6 +113,14 @@ def holds(
 def _is_empty(value: Any) -> bool:
     """Return whether a value says nothing, at any depth: an API server may leave it out."""
     return all(map(_is_empty, value.values())) if isinstance(value, dict) else not value
+
+
+def moment(time: object) -> float | None:
+    """Return a timestamp of a document in seconds since 1970, None for what is none."""
+    try:
+        return datetime.fromisoformat(str(time)).timestamp()
+    except ValueError:
+        return None
 
 
 def first_difference(one: Any, other: Any) -> str:

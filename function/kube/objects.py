@@ -54,6 +54,15 @@ def wrap(
     return {"apiVersion": API_VERSION, "kind": "Object", "metadata": metadata, "spec": spec}
 
 
+def may_write(policies: Any, *, exists: bool = True) -> bool:
+    """Return whether a provider may write the resource of an Object with these managementPolicies.
+
+    Without a list it may. `exists`: whether the resource is there.
+    """
+    writing = ("*", "Update") if exists else ("*", "Update", "Create")
+    return not isinstance(policies, list) or any(it in policies for it in writing)
+
+
 def is_object(resource: Manifest) -> bool:
     """Return whether a resource is an Object of either provider-kubernetes group."""
     api_version = resource.get("apiVersion")

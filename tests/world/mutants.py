@@ -66,7 +66,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     # What the cluster has
     (_APPLIED, "if is_read_only or (why and not call.is_applied(key)):", "if is_read_only or why:"),
     (_APPLIED, "if is_read_only or (why and not call.is_applied(key)):", "if is_read_only:"),
-    (_APPLIED, 'frozenset({"*", "Update"})', 'frozenset({"*"})'),
+    ("function/kube/objects.py", '("*", "Update") if exists', '("*",) if exists'),
     (_APPLIED, "    if not has(", "    if has("),
     (_APPLIED, "access.at(desired, *path) or call", "call"),
     (_APPLIED, "if not written or not call.has_passed(written + _SECONDS):", "if not written:"),
@@ -159,7 +159,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_CONSUMER + "turns.py", "bool(entry) and str(", "str("),
     (_ROLLOUT, "sorted(given) if ready and _key(name) in late", "sorted(given) if ready"),
     (_ROLLOUT, "sorted(given) if ready and _key", "sorted(given) if _key"),
-    (_ROLLOUT, "max(it.timestamp() for", "min(it.timestamp() for"),
+    (_ROLLOUT, "max(given, since) + LATE", "min(given, since) + LATE"),
     (_ROLLED, "kept=_partition(workload))", "kept=9)"),
     (
         _CONSUMER + "decision.py",

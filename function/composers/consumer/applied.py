@@ -1,7 +1,6 @@
 """Whether the cluster has what an Object is to bring there, as far as the Object shows it."""
 
 from collections.abc import Callable
-from datetime import datetime
 
 from function.edge.request import Call
 from function.kube import access, objects
@@ -11,9 +10,6 @@ from function.problems import cut
 # How long a provider may take for a new generation: one that starts again has thousands to read.
 _SECONDS = 300
 _LONGEST_WHY = 512
-# Policies of an Object with which the provider writes what is there.
-_WRITING = frozenset({"*", "Update"})
-_CREATING = _WRITING | {"Create"}
 
 _DIFFERS = (
     "the provider has written the Object, and what is there differs: somebody edited it, or a"
@@ -38,8 +34,7 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
     # Where nobody desires policies, an edit of those on the Object stays.
     path = ("spec", "managementPolicies")
     policies = access.at(desired, *path) or call.observed_value(key, *path)
-    writing = _WRITING if call.observed_value(key, *objects.STATUS_MANIFEST) else _CREATING
-    is_read_only = isinstance(policies, list) and not writing & set(map(str, policies))
+    is_read_only = not objects.may_write(policies, exists=bool(there))
     why = f"its spec.managementPolicies are {policies}" if is_read_only else call.refused_write(key)
     if is_read_only or (why and not call.is_applied(key)):
         return f"provider-kubernetes does not write the Object: {cut(why, _LONGEST_WHY)}."
@@ -81,11 +76,9 @@ def _why_not_there(call: Call, key: str, *, is_shown: bool) -> str:
 def _last_written(call: Call, key: str) -> float:
     """Return when anything but the status was written last, 0.0 where nothing says so."""
     entries = call.observed_value(key, "metadata", "managedFields")
-    found = [0.0]
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and not entry.get("subresource"):
-            try:
-                found.append(datetime.fromisoformat(str(entry.get("time"))).timestamp())
-            except ValueError:
-                continue
-    return max(found)
+    times = (
+        access.moment(entry.get("time"))
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict) and not entry.get("subresource")
+    )
+    return max([0.0, *filter(None, times)])

@@ -356,7 +356,7 @@ def test_control_plane_awaits_what_supports_it() -> None:
 
 
 def moved(seen: dict[str, Any], *, applied: int, keys: int) -> dict[str, Any]:
-    """Objects of which the first `keys` have another cluster; generation 2 is the move."""
+    """Observed Objects; the first `keys` have another cluster. Generation 2 is the move."""
     out = {}
     for number, (key, part) in enumerate(sorted(seen.items())):
         synced = {"type": "Synced", "status": "True", "observedGeneration": 1}

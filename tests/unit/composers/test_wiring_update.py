@@ -623,7 +623,7 @@ def test_consumer_says_that_its_pods_wait_for_somebody() -> None:
 
 
 def test_no_turn_follows_a_pause_of_pods_that_crash() -> None:
-    """Whoever is on call pauses the Deployment to look at its new pod."""
+    """The engineer on call pauses the Deployment to look at its new pod."""
     world = edited()
     for _ in range(6):
         for name in NAMES:
