@@ -81,6 +81,8 @@ ANNOTATION_USED_TIER = f"{_PREFIX}-used-tier"
 ANNOTATION_SHARES = f"{_PREFIX}-shares"
 # On a Usage: how far the consumer is with the tier's wiring (see rollout.Progress).
 ANNOTATION_PROGRESS = f"{_PREFIX}-progress"
+# On a Usage: the deletion that its consumer has seen while it goes on to use the tier.
+ANNOTATION_KEPT = f"{_PREFIX}-kept"
 # On a tier's Usages of itself: the tier.
 LABEL_OWN_USAGE = f"{_PREFIX}-own-usage"
 # On a turn: the generation of the tier that gave it.
@@ -100,7 +102,7 @@ OWNED_KEYS = frozenset(
         LABEL_USED_FLEET,
         LABEL_OWN_USAGE,
     }
-    | {ANNOTATION_USED_TIER, ANNOTATION_SHARES, ANNOTATION_PROGRESS}
+    | {ANNOTATION_USED_TIER, ANNOTATION_SHARES, ANNOTATION_PROGRESS, ANNOTATION_KEPT}
 )
 
 

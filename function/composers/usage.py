@@ -57,6 +57,7 @@ _NAME = ("metadata", "name")
 _KIND = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _PROGRESS = ("metadata", "annotations", names.ANNOTATION_PROGRESS)
+_DELETED = ("metadata", "deletionTimestamp")
 
 
 @dataclass(frozen=True, order=True)
@@ -418,13 +419,26 @@ def shares(usage: Mapping[str, Any]) -> list[Share]:
 
 
 def is_left(usage: dict[str, Any]) -> bool:
-    """Return whether no consumer composes a Usage any more: it is deleted, or was orphaned.
+    """Return whether no consumer composes a Usage any more: it was orphaned, or is deleted.
 
     Its engine may run on, and is protected; nobody moves it.
     """
     owners = access.objects(usage, "metadata", "ownerReferences")
-    is_orphaned = bool(owners) and not access.controller(owners)
-    return is_orphaned or bool(access.text(usage, "metadata", "deletionTimestamp"))
+    if owners and not access.controller(owners):
+        return True
+    deleted = access.text(usage, *_DELETED)
+    kept = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_KEPT)
+    return bool(deleted) and deleted != kept
+
+
+def keep(call: Call, key: str, manifest: dict[str, Any]) -> None:
+    """Note on a Usage that is deleted that its consumer goes on to compose it.
+
+    It waits for its engine, which runs on: somebody deleted it by hand, or a core that saw an older
+    consumer did.
+    """
+    if deleted := call.observed_value(key, *_DELETED):
+        manifest["metadata"]["annotations"][names.ANNOTATION_KEPT] = str(deleted)
 
 
 def user(usage: dict[str, Any]) -> Consumer:

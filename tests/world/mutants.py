@@ -61,8 +61,10 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_WAVES, "asked = not proven and any(", "asked = False and any("),
     (_WAVES, "halted = refused or any(", "halted = refused and any("),
     (_WAVES, "if old or any(m.done for m in members):", "if True:"),
-    (_USAGE, "return is_orphaned or bool", "return bool"),
-    (_USAGE, "return is_orphaned or bool", "return is_orphaned or not bool"),
+    (_USAGE, "if owners and not access.controller(owners):", "if False:"),
+    (_USAGE, "return bool(deleted) and deleted != kept", "return bool(deleted)"),
+    (_USAGE, "return bool(deleted) and deleted != kept", "return False"),
+    (_USAGE, "if deleted := call.observed_value(key, *_DELETED):", "if deleted := None:"),
     # What the cluster has
     (_APPLIED, "if is_read_only or (why and not call.is_applied(key)):", "if is_read_only or why:"),
     (_APPLIED, "if is_read_only or (why and not call.is_applied(key)):", "if is_read_only:"),

@@ -28,7 +28,7 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
     """
     there: Json = {}
     if has(_without_status(call, key)) or has(
-        there := call.observed_value(key, *objects.STATUS_MANIFEST) or {}
+        there := _object(call, key, *objects.STATUS_MANIFEST)
     ):
         return ""  # what is not written is another field, or how a value is put
     # Where nobody desires policies, an edit of those on the Object stays.
@@ -38,9 +38,14 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
     why = f"its spec.managementPolicies are {policies}" if is_read_only else call.refused_write(key)
     if is_read_only or (why and not call.is_applied(key)):
         return f"provider-kubernetes does not write the Object: {cut(why, _LONGEST_WHY)}."
-    if not has(call.observed_value(key, *objects.MANIFEST) or {}):
+    if not has(_object(call, key, *objects.MANIFEST)):
         return ""  # core writes it after this call
     return _why_not_there(call, key, is_shown=bool(there))
+
+
+def _object(call: Call, key: str, *path: str) -> Json:
+    found = call.observed_value(key, *path)
+    return found if isinstance(found, dict) else {}
 
 
 def _without_status(call: Call, key: str) -> Json:

@@ -401,6 +401,7 @@ class _ConsumerComposer:
             progress = rollout.worst(mark.progress).value if mark.progress else ""
             made = usage.compose(self.decider.who, tier, mark.fleet, mark.held, progress)
             for key, manifest in made.items():
+                usage.keep(self.call, key, manifest)
                 self.answer.resources[key] = Composed(manifest, True)
         said = {outcome.progress for outcome, _ in kept if outcome.progress}
         for outcome, by in kept:
@@ -416,6 +417,7 @@ class _ConsumerComposer:
         if record and not usage.marks(self.call, record.tier, record.child):
             found |= self._late_marks(outcome.request, record, by)
         for key, manifest in found.items():
+            usage.keep(self.call, key, manifest)
             self.answer.resources.setdefault(key, Composed(manifest, True))
 
     @cached_property

@@ -1254,6 +1254,18 @@ def test_wired_is_said_of_what_the_cluster_has(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("field", ["spec.forProvider", "status.atProvider"])
+@pytest.mark.parametrize("there", ["text", ["list"], 1.0])
+def test_manifest_that_is_no_object_has_no_wiring(field: str, there: object) -> None:
+    required = d.requirements(d.ready_tier())
+    seen = observe(call(d.replica(), desired={KEY: d.engine()}, required=required))
+    _shown(seen[KEY], WRITES["it has written it"], d.engine()["spec"]["forProvider"]["manifest"])
+    section, part = field.split(".")
+    seen[KEY][section] = {**seen[KEY][section], part: {"manifest": there}}
+    got = call(d.replica(), desired={KEY: d.engine()}, observed=seen, required=required, now=NOW)
+    assert got.conditions["KVOffloadReady"][1] in ("Wired", "NotApplied")
+
+
 @pytest.mark.parametrize("name", [name for name, it in WRITES.items() if not it.policies])
 def test_wired_is_said_of_pods_that_find_their_files(name: str) -> None:
     write = WRITES[name]

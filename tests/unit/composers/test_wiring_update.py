@@ -66,6 +66,15 @@ def test_consumer_that_is_gone_holds_no_turn(how: str, progress: str) -> None:
     assert found.status({}) == {"remaining": "1"}
 
 
+def test_deletion_that_the_consumer_outlives_takes_no_turn() -> None:
+    kept = marked("a", "Behind")
+    kept["metadata"] |= LEFT["deleted"]
+    kept["metadata"]["annotations"]["modelplane.ai/kv-offload-kept"] = "2026-01-01T00:00:00Z"
+    wiring = WiringUpdate(update="Rolling", max_unavailable=1)
+    found = rollout.of([kept, marked("b", "Behind")], wiring, ready=True)
+    assert found.turns == ("ModelReplica/team-a/a",)
+
+
 @pytest.mark.parametrize("name", TURNS)
 def test_rollout_selects_at_most_max_unavailable_consumers(name: str) -> None:
     usages, most, ready, want = TURNS[name]
@@ -86,6 +95,7 @@ class World:
         self.turns: dict[str, Document] = {}
         self.observed: dict[str, dict[str, Document]] = {name: {} for name in NAMES}
         self.broken: set[str] = set()
+        self.unmarked: set[str] = set()  # whose Usages are deleted, and wait for their engines
         self.unready = False
         self.anew: dict[str, str] = {}
 
@@ -122,6 +132,8 @@ class World:
         manifest = deepcopy(seen[KEY]["spec"]["forProvider"]["manifest"])
         pods = {"updatedReplicas": 1} | ({"readyReplicas": 1} if ready else {})
         seen[KEY].setdefault("status", {})["atProvider"] = {"manifest": manifest | {"status": pods}}
+        for key in {key for key in seen if key.startswith("usage-") and name in self.unmarked}:
+            seen[key]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         self.observed[name] = seen
         return got
 
@@ -213,6 +225,17 @@ def test_rolling_update_reaches_all_within_its_limit(most: int | str) -> None:
         got = world.consume(name)
     assert got.ttl == 300
     assert (world.offload(), world.turns) == ({"remaining": "0"}, {})
+
+
+def test_engines_move_whose_usages_somebody_deleted() -> None:
+    world = settled(update="Rolling")
+    world.unmarked = {"b", "c"}
+    world.spec |= EDIT
+    for _ in range(20):
+        for name in NAMES:
+            world.consume(name)
+        world.offload()
+    assert world.moved() == NAMES
 
 
 def test_rolling_update_stops_at_a_failing_consumer() -> None:
