@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from function import names
+from function.kube import access
 from programs.observer.judge import HITTING, WRONG_BLOCKS, Memory
 from programs.observer.report import Engine, report, text
 from tests.unit.composers import documents as d
@@ -25,6 +26,7 @@ from tests.world.world import CLUSTERS, World
 HOME, TEAM = "modelplane-system", "team-a"
 TIERS = ("wide", "chat")
 CONSUMERS = ("a", "b", "c")
+COMPOSED = ("Usage", "Usage", "Object", "KVOffloadTier")
 
 BACKENDS: dict[str, Document] = {
     "node server": {"backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 200}}},
@@ -265,6 +267,14 @@ class Play:
     def do_second_core(self, kind: str, name: str) -> None:
         self.world.schedule("core", (kind, HOME if kind == "KVOffloadTier" else TEAM, name), 1)
 
+    def do_erase(self, kind: str, number: int) -> None:
+        """Somebody deletes by hand what a composite composes."""
+        found = self.world.store.documents.items()
+        composed = [key for key, it in found if key[2] not in TIERS and not _is_engine(it)]
+        keys = sorted(key for key in composed if key[0] == kind)
+        if keys:
+            self.world.store.delete(keys[number % len(keys)])
+
     def do_deafen(self, kind: str, name: str) -> None:
         key = (kind, HOME if kind == "KVOffloadTier" else TEAM, name)
         if self.world.store.get(key) is not None:
@@ -337,6 +347,11 @@ class Play:
 
 def _labels(cluster: str, fleet: str) -> dict[str, str]:
     return {"fleet": fleet, "ring": "canary" if cluster == "c2" else "main"}
+
+
+def _is_engine(document: Document) -> bool:
+    selector = ("spec", "forProvider", "manifest", "spec", "selector", "matchLabels")
+    return access.at(document, *selector, "modelplane.ai/workload") is not None
 
 
 def consumer_key(name: str) -> Key:
@@ -452,6 +467,7 @@ _FAULTS: _Theme = (
     (2, lambda r: Act("second_core", _composite(r))),
     (1, lambda r: Act("replace", _composite(r))),
     (1, lambda r: Act("deafen", _composite(r))),
+    (3, lambda r: Act("erase", (r.choice(COMPOSED), r.randrange(12)))),
 )
 # Edits of a tier that its users follow, one after the other.
 _ROLLS: _Theme = (
