@@ -42,10 +42,19 @@ def has(request: OffloadRequest, manifest: Json, running: Json) -> bool:
     `manifest`: the desired workload as its record wires it. `running`: the observed one, in which
     the API server, webhooks and others may have set more.
     """
-    return is_same_workload(request, running) and _has(request.manifest, manifest, running)
+    return is_same_workload(request, running) and any(
+        _has(request.manifest, manifest, seen) for seen in _names(running, manifest)
+    )
 
 
-def renamed(running: Json, like: Json) -> Json:
+def _names(running: Json, like: Json) -> Iterator[Json]:
+    """Yield a workload, and where that differs the one whose containers are called as in `like`."""
+    yield running
+    if (found := _renamed(running, like)) != running:
+        yield found
+
+
+def _renamed(running: Json, like: Json) -> Json:
     """Return a workload in which the only container of a pod has its name in `like`.
 
     KServe's webhook calls it kserve-container.
@@ -54,7 +63,7 @@ def renamed(running: Json, like: Json) -> Json:
     for key, value in running.items():
         other = like.get(key)
         if key != "containers" and isinstance(value, dict) and isinstance(other, dict):
-            out[key] = renamed(value, other)
+            out[key] = _renamed(value, other)
         elif key == "containers" and len(found := access.objects(running, key)) == 1:
             names = [each.get("name") for each in access.objects(like, key)]
             out[key] = [{**found[0], "name": names[0]}] if len(names) == 1 else value
@@ -69,6 +78,15 @@ def was_applied(
     `some`: the arguments of their engines are enough, where others took a part of it away, or whole
     templates.
     """
+    return any(
+        _was_applied(request, record, seen, step_input, some=some)
+        for seen in _names(running, request.manifest)
+    )
+
+
+def _was_applied(
+    request: OffloadRequest, record: Record, running: Json, step_input: Input, *, some: bool
+) -> bool:
     try:
         workload = workloads.find(running, offload_request.paths(request.key, running, step_input))
         if workload is None or not is_same_workload(request, running):

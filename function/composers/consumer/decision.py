@@ -186,12 +186,9 @@ class Decider:
         self, request: OffloadRequest, manifest: Json, record: Record | None, there: Json
     ) -> bool:
         """Return whether a workload has the wiring of `manifest`; others may have added to it."""
-        for seen in (there, running.renamed(there, manifest)):
-            if running.has(request, manifest, seen):
-                return True
-            if record and running.was_applied(request, record, seen, self.step_input):
-                return True
-        return False
+        return running.has(request, manifest, there) or (
+            record is not None and running.was_applied(request, record, there, self.step_input)
+        )
 
     def _decide_auto(self, request: OffloadRequest, ref: Ref) -> Outcome:
         """Decide with the tier that the record has, or else with the first that takes the pods."""

@@ -33,6 +33,10 @@ def manifest_of(kind: str, tier: str, image: str) -> Document:
             "ray.io/v1",
             {"rayClusterConfig": {"headGroupSpec": {"template": template}}},
         ),
+        "InferenceService": (
+            "serving.kserve.io/v1beta1",
+            {"predictor": {"annotations": {ANNOTATION_TIER: tier}} | spec},
+        ),
         "PodCliqueSet": (
             "grove.io/v1alpha1",
             {
@@ -88,6 +92,24 @@ def test_an_edit_that_is_refused_leaves_the_pods_as_they_run(kind: str, *, bare:
         assert got.conditions[CONDITION] == ("False", "EngineUnsupported")
         assert "Its pods stay as they run" in got.messages[CONDITION]
         assert got.desired[KEY]["spec"] == before["spec"]
+
+
+@pytest.mark.parametrize("update", ["OnChange", "Rolling", "Pinned"])
+def test_an_engine_that_kserve_renamed_keeps_its_wiring(update: str) -> None:
+    wiring = {"update": update}
+    document = engine("InferenceService", bare=True)
+    first = run(document, {}, d.ready_tier(wiring=wiring))
+    seen = deepcopy(observe(first))
+    seen[KEY]["spec"]["predictor"]["containers"][0]["name"] = "kserve-container"
+    edited = d.ready_tier(startupTimeoutSeconds=900, wiring=wiring)
+    gone = {key: [] for key in d.requirements(edited)}
+    for required in (d.requirements(edited), gone):
+        got = call(d.replica(), desired={KEY: document}, observed=seen, required=required)
+        assert got.desired[KEY]["spec"] == first.desired[KEY]["spec"]
+    changed = deepcopy(document)
+    changed["spec"]["predictor"]["containers"][0]["args"] += ["--seed=1"]
+    got = run(changed, seen, edited)
+    assert ("900" in str(got.desired[KEY]["spec"])) == (update != "Pinned")
 
 
 # Status of a bare workload all of whose pods are up; the API server gives it no condition Ready.
