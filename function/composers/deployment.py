@@ -14,6 +14,7 @@ from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import conditions as c
 from function.composers import outage
+from function.composers.consumer import applied
 from function.composers.consumer import composer as consumer
 from function.composers.refusal import refused
 from function.edge.answer import (
@@ -220,13 +221,13 @@ def _derive_readiness(call: Call, answer: Answer, cluster: str) -> None:
     waiting = sorted(k for k, v in answer.resources.items() if not v.ready)
     unseen = outage.not_observed(call, CONDITION_WORKLOADS, answer.resources, cluster)
     old = sorted(k for k in answer.resources if call.is_observed(k) and not call.is_applied(k))
-    refused = outage.quoted((key, call.refused_write(key)) for key in old)
+    not_applied = outage.quoted((key, _why_not_applied(call, key)) for key in old)
     if not answer.resources:
         condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_WAITING)
     elif unseen:
         condition = unseen
-    elif refused:
-        condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_NOT_APPLIED, refused)
+    elif not_applied:
+        condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_NOT_APPLIED, not_applied)
     elif waiting:
         message = "Not ready yet: " + ", ".join(waiting)
         condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_STARTING, message)
@@ -238,6 +239,12 @@ def _derive_readiness(call: Call, answer: Answer, cluster: str) -> None:
     answer.conditions.append(condition)
     answer.ready = condition.status == TRUE
     answer.ttl = TTL_SETTLED if answer.ready and not old else TTL_UNSETTLED
+
+
+def _why_not_applied(call: Call, key: str) -> str:
+    """Return why the cluster lacks the manifest of an observed Object, "" where it soon has it."""
+    wanted = call.observed_value(key, *objects.MANIFEST)
+    return applied.problem(call, key, {}, lambda there: access.holds(there, wanted))
 
 
 def _merged(own: Answer, wiring: Answer) -> Answer:

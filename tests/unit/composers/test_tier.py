@@ -1,6 +1,7 @@
 """A tier on one cluster, on a fleet, declared inline, and what is wrong with one."""
 
 import json
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -1887,21 +1888,41 @@ def test_an_outage_of_a_standalone_deployment_gives_one_answer() -> None:
     assert message.startswith(f"Looks fail since {T9}: service: {REFUSED}.")
 
 
-# What the provider says of an edit while the pods of before are ready -> WorkloadsReady, ready
-EDITS: dict[str, tuple[dict[str, Any], tuple[str, str], str]] = {
-    "written": ({"status": "True", "observedGeneration": 2}, ("True", "Ready"), "TRUE"),
-    "not read yet": ({"status": "True", "observedGeneration": 1}, ("True", "Updating"), "TRUE"),
+# What the provider says of an edit while the pods of before are ready, and seconds since the edit
+# -> WorkloadsReady, and words of its message
+EDITS: dict[str, tuple[dict[str, Any], int, tuple[str, str], str]] = {
+    "written": ({"status": "True", "observedGeneration": 2}, 900, ("True", "Ready"), ""),
+    "not read yet": (
+        {"status": "True", "observedGeneration": 1},
+        300,
+        ("True", "Updating"),
+        "Not updated yet: deployment-main.",
+    ),
+    "not read for long": (
+        {"status": "True", "observedGeneration": 1},
+        301,
+        ("False", "NotApplied"),
+        "deployment-main: provider-kubernetes has not read the Object's newest edit",
+    ),
     "refused": (
         {"status": "False", "observedGeneration": 2, "message": "update failed: exceeded quota"},
+        0,
         ("False", "NotApplied"),
-        "FALSE",
+        "deployment-main: provider-kubernetes does not write the Object: update failed: exceeded",
+    ),
+    "not written": (
+        {"status": "True", "observedGeneration": 2, "policies": ["Observe"]},
+        0,
+        ("False", "NotApplied"),
+        "deployment-main: provider-kubernetes does not write the Object: its spec.management",
     ),
 }
 
 
 @pytest.mark.parametrize("name", EDITS)
 def test_a_standalone_deployment_says_what_became_of_an_edit(name: str) -> None:
-    synced, condition, ready = EDITS[name]
+    synced, age, condition, words = EDITS[name]
+    now = 1_000.0
     required = {"cluster": [d.cluster()]}
     before = observe(call(deployment(), step_input=d.COMPOSE, required=required))
     edited = deployment()
@@ -1909,15 +1930,18 @@ def test_a_standalone_deployment_says_what_became_of_an_edit(name: str) -> None:
         "priorityClassName": "high"
     }
     seen = observe(call(edited, step_input=d.COMPOSE, required=required))
-    seen["deployment-main"]["metadata"]["generation"] = 2
+    written = datetime.fromtimestamp(now - age, UTC).isoformat()
+    shown = seen["deployment-main"]
+    shown["metadata"] |= {"generation": 2, "managedFields": [{"time": written}]}
+    if "policies" in synced:
+        shown["spec"] = {**shown["spec"], "managementPolicies": synced["policies"]}
     there = before["deployment-main"]["status"]
     conditions = [*there["conditions"], {"type": "Synced", "reason": "R", **synced}]
     seen["deployment-main"]["status"] = {**there, "conditions": conditions}
-    got = call(edited, step_input=d.COMPOSE, required=required, observed=seen)
+    got = call(edited, step_input=d.COMPOSE, required=required, observed=seen, now=now)
+    ready = condition[0].upper()
     assert (got.conditions["WorkloadsReady"], got.composite_ready) == (condition, ready)
-    message = got.messages["WorkloadsReady"]
-    assert synced.get("message", "") in message
-    assert ("deployment-main" in message) == (name != "written")
+    assert got.messages["WorkloadsReady"].startswith(words)
     # The same error of a write that changes nothing is no lack of it.
     seen["deployment-main"]["status"] = {
         **observe(call(edited, step_input=d.COMPOSE, required=required))["deployment-main"][
