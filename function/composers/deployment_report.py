@@ -83,8 +83,8 @@ def _serving_report(found: Json, stale: str) -> Condition:
     status, reason, message = (access.text(found, key) for key in ("status", "reason", "message"))
     if status not in _STATUSES or reason not in serving.REASONS:
         status, reason = UNKNOWN, serving.NOT_OBSERVED
-    elif stale and status != FALSE:  # known trouble stays in sight
-        status, reason, message = UNKNOWN, serving.NOT_OBSERVED, stale
+    elif stale:
+        status, reason, message = _doubted(status, reason, message, stale, serving.NOT_OBSERVED)
     return Condition(serving.CONSUMER_CONDITION, status, reason, message[:_MAX_CHARACTERS])
 
 
@@ -103,9 +103,19 @@ def _read_replica(call: Call, key: str) -> _ReplicaReport | None:
     message = access.text(found, "message")
     if status not in _STATUSES or reason not in tuple(Reason):
         status, reason = UNKNOWN, Reason.NOT_REPORTED
-    elif stale and status != FALSE:
-        status, reason, message = UNKNOWN, Reason.NOT_REPORTED, stale
+    elif stale:
+        status, reason, message = _doubted(status, reason, message, stale, Reason.NOT_REPORTED)
     return _ReplicaReport(name, status, reason, message[:_MAX_CHARACTERS])
+
+
+def _doubted(status: str, reason: str, message: str, stale: str, unknown: str) -> tuple[str, ...]:
+    """Return status, reason and message of a condition that is old: known trouble stays in sight.
+
+    `unknown`: the reason of what is not known.
+    """
+    if status != FALSE or reason == Reason.NOT_REQUESTED:
+        return UNKNOWN, unknown, stale
+    return status, reason, f"{stale} It last said: {message}"
 
 
 def _stale(call: Call, key: str, condition: Json) -> str:
@@ -114,7 +124,7 @@ def _stale(call: Call, key: str, condition: Json) -> str:
     Core writes a generation into its own conditions, and into a function's only in some releases.
     """
     if why := call.refused_write(key):
-        return f"Crossplane cannot reconcile it: {why}"
+        return f"Crossplane cannot reconcile it: {why.rstrip('.')}."
     generation = call.observed_value(key, "metadata", "generation")
     written = (condition, call.observed_whole_condition(key, "Synced"))
     is_old = any(it.get("observedGeneration") not in (None, generation) for it in written)

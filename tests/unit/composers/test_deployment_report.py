@@ -158,6 +158,13 @@ def test_what_a_replica_said_before_is_not_reported(name: str) -> None:
     old["status"]["conditions"] = [*said, {"type": "Synced", "reason": "R", **synced}]
     got = call(DEPLOYMENT, desired={"replica-a": replica("a")}, observed={"replica-a": old})
     assert {status for status, _ in got.conditions.values()} == {"False"}
+    assert all(want in message for message in got.messages.values()), "and why it may be old"
+    # A replica that has not read its first request is no trouble yet.
+    said = [{**it, "reason": "NotRequested"} for it in said if it["type"] == "KVOffloadReady"]
+    old["status"]["conditions"] = [*said, {"type": "Synced", "reason": "R", **synced}]
+    got = call(DEPLOYMENT, desired={"replica-a": replica("a")}, observed={"replica-a": old})
+    asked = ("Unknown", "NotReported") if want else ("False", "NotRequested")
+    assert got.conditions == {"KVOffloadReady": asked}
 
 
 # what the replicas say of serving -> what the deployment says
