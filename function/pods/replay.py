@@ -57,6 +57,10 @@ def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:
             missing.discard(template.path)
     if missing:
         raise Refused(Reason.POD_CONFLICT, "there is no pod template here", min(missing))
+    for engine_request in request.engines:
+        asked = {pod.template.path for pod in engine_request.pods}
+        if (lacks := asked - record.templates.keys()) and lacks != asked:
+            raise Refused(Reason.POD_CONFLICT, "the record has no wiring for it", min(lacks))
     if not started and record.sets_arguments:
         raise Refused(Reason.ARGS_NOT_PATCHABLE, "no command here starts an engine any more")
     return manifest
@@ -114,6 +118,11 @@ def with_running_templates(
         bodies = templates.found(running, record.templates, places)
         is_whole = bodies.keys() == record.templates.keys()
         is_applied = is_whole and records.digest(bodies) == record.applied
+        if not is_applied:  # of a damaged record
+            asked = {pod.template.path for each in request.engines for pod in each.pods}
+            whole = templates.found(running, asked, places)
+            if is_applied := records.digest(whole) == record.applied:
+                bodies, is_whole = whole, True
         if not bodies or not (is_applied or is_wired()):
             return None
         manifest = request.manifest if is_whole else replay(request, record, step_input)

@@ -330,6 +330,25 @@ def test_a_record_that_does_not_fit_is_made_anew_where_it_moves_no_pod(name: str
 
 
 NATIVE: dict[str, Any] = {"backend": "Native", "lmcache": None}
+
+
+def test_a_record_that_lacks_a_template_unwires_none() -> None:
+    document = engine("LeaderWorkerSet")
+    tier = d.ready_tier(**NATIVE, native={"cpu": {"sizeGiB": 10}})
+    first = run(document, {}, tier)
+    seen = deepcopy(observe(first))
+    record = json.loads(seen[KEY]["metadata"]["annotations"][ANNOTATION_RECORD])
+    del record["templates"]["spec.leaderWorkerTemplate.workerTemplate"]
+    seen[KEY]["metadata"]["annotations"][ANNOTATION_RECORD] = json.dumps(record)
+    edited = {**NATIVE, "native": {"cpu": {"sizeGiB": 12}}}
+    gone = {key: [] for key in d.requirements(tier)}
+    for tiers in ([tier], [d.ready_tier(**edited)], [d.unready_tier(**edited)], []):
+        required = d.requirements(*tiers) if tiers else gone
+        got = call(d.replica(), desired={KEY: document}, observed=seen, required=required)
+        assert got.desired[KEY]["spec"] == first.desired[KEY]["spec"]
+        assert got.desired.keys() == first.desired.keys(), "its Usage"
+
+
 # name: (which templates are gone, what the tier is now, is the workload still wired?)
 GANGS: dict[str, tuple[list[str], Document, bool]] = {
     "one, and an edit": (
