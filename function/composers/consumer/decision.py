@@ -22,8 +22,10 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
+from function import names
 from function.api.base import present
 from function.api.input import Input
 from function.api.tier import WiringUpdate
@@ -49,7 +51,10 @@ from function.reasons import Policy, Reason
 from function.redact import redacted
 
 _EDIT_WAITS = "; the change of their template waits"
-_LACKS = "The pods lack a part of their recorded wiring: a webhook may have taken it away."
+_LACKS = (
+    "The pods lack a part of their recorded wiring: a webhook or their kind's schema may have"
+    " taken it away."
+)
 _NOT_RUNNING = "the pods do not run as it says"
 
 
@@ -165,16 +170,8 @@ class Decider:
         request = outcome.request
         if not self.call.is_observed(request.key):
             return outcome
-        manifest = None if request.is_bare else outcome.manifest
-        if manifest is not None and (
-            why := applied.problem(
-                self.call,
-                request.key,
-                request.resource,
-                lambda there: self._is_wired_as(request, manifest, outcome.record, there),
-            )
-        ):
-            message = f"The cluster does not have this: {why} {outcome.message}"
+        if why := self._not_applied(outcome):
+            message = f"{why} {outcome.message}"
             return replace(outcome, reason=Reason.NOT_APPLIED, message=message, settled=False)
         notes = [
             turns.left_over(self.call, request.key),
@@ -182,12 +179,26 @@ class Decider:
         ]
         return replace(outcome, message=" ".join(filter(None, [outcome.message, *notes])))
 
+    def _not_applied(self, outcome: Outcome) -> str:
+        """Return why the cluster does not have the wiring, "" where it has it or soon will."""
+        request, manifest, record = outcome.request, outcome.manifest, outcome.record
+        if manifest is None or record is None:
+            return ""
+        is_wired = partial(self._is_wired_as, request, manifest, record)
+        if request.is_bare:
+            # Core writes the record and the pods at once.
+            path = ("metadata", "annotations", names.ANNOTATION_RECORD)
+            is_written = self.call.observed_value(request.key, *path) == record.text
+            return _LACKS if is_written and not is_wired(self._running(request)) else ""
+        why = applied.problem(self.call, request.key, request.resource, is_wired)
+        return f"The cluster does not have this: {why}" if why else ""
+
     def _is_wired_as(
-        self, request: OffloadRequest, manifest: Json, record: Record | None, there: Json
+        self, request: OffloadRequest, manifest: Json, record: Record, there: Json
     ) -> bool:
         """Return whether a workload has the wiring of `manifest`; others may have added to it."""
-        return running.has(request, manifest, there) or (
-            record is not None and running.was_applied(request, record, there, self.step_input)
+        return running.has(request, manifest, there) or running.was_applied(
+            request, record, there, self.step_input
         )
 
     def _decide_auto(self, request: OffloadRequest, ref: Ref) -> Outcome:

@@ -398,6 +398,24 @@ def test_bare_engine_that_lacks_an_injected_thing_stays_as_it_runs(state: str) -
     assert pod(again.desired[KEY]) == pod(ours.desired[KEY]), again.messages
 
 
+def test_wired_is_said_of_a_bare_engine_that_has_its_wiring() -> None:
+    ours = wired(bare=True)
+    before = deepcopy(observe(ours)[KEY])  # core has not written this wiring yet
+    before["metadata"]["annotations"][RECORD] += " "
+    lacks = ("False", "NotApplied")
+    for there, want in (
+        (observe(ours)[KEY], ("True", "Wired")),
+        (served(observe(ours)[KEY]), ("True", "Wired")),
+        (stripped(observe(ours)[KEY]), lacks),
+        ({**observe(ours)[KEY], "spec": engine(bare=True)["spec"]}, lacks),
+        ({**before, "spec": engine(bare=True)["spec"]}, ("True", "Wired")),
+    ):
+        got = run(engine(bare=True), observe(ours) | {KEY: there}, [bare_tier()])
+        assert got.conditions[CONDITION] == want
+        assert ("The pods lack a part" in got.messages[CONDITION]) == (want == lacks)
+        assert pod(got.desired[KEY]) == pod(ours.desired[KEY])
+
+
 def test_tier_edit_rolls_no_bare_engine_that_lacks_an_injected_thing() -> None:
     ours = wired(bare=True)
     edited = bare_tier(startupTimeoutSeconds=900)
