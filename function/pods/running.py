@@ -57,7 +57,7 @@ def _names(running: Json, like: Json) -> Iterator[Json]:
 def _renamed(running: Json, like: Json) -> Json:
     """Return a workload in which the only container of a pod has its name in `like`.
 
-    KServe's webhook calls it kserve-container.
+    KServe's webhook calls it kserve-container, Knative's user-container where it has no name.
     """
     out = dict(running)
     for key, value in running.items():
@@ -65,8 +65,10 @@ def _renamed(running: Json, like: Json) -> Json:
         if key != "containers" and isinstance(value, dict) and isinstance(other, dict):
             out[key] = _renamed(value, other)
         elif key == "containers" and len(found := access.objects(running, key)) == 1:
-            names = [each.get("name") for each in access.objects(like, key)]
-            out[key] = [{**found[0], "name": names[0]}] if len(names) == 1 else value
+            ours = access.objects(like, key)
+            unnamed = {name: part for name, part in found[0].items() if name != "name"}
+            named = {name: part for each in ours for name, part in each.items() if name == "name"}
+            out[key] = [unnamed | named] if len(ours) == 1 else value
     return out
 
 

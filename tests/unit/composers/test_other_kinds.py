@@ -94,6 +94,19 @@ def test_an_edit_that_is_refused_leaves_the_pods_as_they_run(kind: str, *, bare:
         assert got.desired[KEY]["spec"] == before["spec"]
 
 
+def test_an_engine_that_knative_named_is_wired() -> None:
+    document = engine("Served", bare=True)
+    del document["spec"]["template"]["spec"]["containers"][0]["name"]
+    first = run(document, {})
+    seen = deepcopy(observe(first))
+    container = seen[KEY]["spec"]["template"]["spec"]["containers"][0]
+    container |= {"name": "user-container", "args": [*container["args"], "--seed=1"]}
+    for tier in (d.ready_tier(), d.ready_tier(startupTimeoutSeconds=900)):
+        got = run(document, seen, tier)
+        assert got.conditions[CONDITION] == ("True", "Wired")
+        assert got.desired[KEY]["spec"] == first.desired[KEY]["spec"]
+
+
 @pytest.mark.parametrize("update", ["OnChange", "Rolling", "Pinned"])
 def test_an_engine_that_kserve_renamed_keeps_its_wiring(update: str) -> None:
     wiring = {"update": update}
