@@ -84,7 +84,9 @@ def _serving_report(found: Json, stale: str) -> Condition:
     if status not in _STATUSES or reason not in serving.REASONS:
         status, reason = UNKNOWN, serving.NOT_OBSERVED
     elif stale:
-        status, reason, message = _doubted(status, reason, message, stale, serving.NOT_OBSERVED)
+        status, reason, message = _report_stale(
+            status, reason, message, stale, serving.NOT_OBSERVED
+        )
     return Condition(serving.CONSUMER_CONDITION, status, reason, message[:_MAX_CHARACTERS])
 
 
@@ -104,11 +106,13 @@ def _read_replica(call: Call, key: str) -> _ReplicaReport | None:
     if status not in _STATUSES or reason not in tuple(Reason):
         status, reason = UNKNOWN, Reason.NOT_REPORTED
     elif stale:
-        status, reason, message = _doubted(status, reason, message, stale, Reason.NOT_REPORTED)
+        status, reason, message = _report_stale(status, reason, message, stale, Reason.NOT_REPORTED)
     return _ReplicaReport(name, status, reason, message[:_MAX_CHARACTERS])
 
 
-def _doubted(status: str, reason: str, message: str, stale: str, unknown: str) -> tuple[str, ...]:
+def _report_stale(
+    status: str, reason: str, message: str, stale: str, unknown: str
+) -> tuple[str, ...]:
     """Return status, reason and message of a condition that is old: known trouble stays in sight.
 
     `unknown`: the reason of what is not known.
