@@ -267,23 +267,23 @@ class _TierComposer:
 
     @cached_property
     def moves(self) -> bool:
-        """Return whether what is observed is, for some part, of another cluster than is desired.
+        """Return whether the tier's own parts are not all on the cluster that is desired."""
+        keys = [part.key for part in self.plan.parts if part.role != OBSERVER]
+        return self._moves(keys, c.CONDITION_AGENTS, c.REASON_WAITING)
+
+    def _moves(self, keys: list[str], kind: str, reason: str) -> bool:
+        """Return whether one of the parts is of another cluster than is desired.
 
         An InferenceCluster that is built anew has another ClusterProviderConfig. An Object's status
-        repeats the old cluster until the provider has applied it on the new one.
+        repeats the old cluster until the provider has applied it on the new one. `kind`, `reason`:
+        of the condition that says so from one call to the next.
         """
-        if self.call.observed_provider_config() not in ("", self.provider_config):
+        where = ("spec", "providerConfigRef", "name")
+        here = (None, self.provider_config)
+        if any(self.call.observed_value(key, *where) not in here for key in keys):
             return True
-        before = self.call.composite_condition(c.CONDITION_AGENTS)
-        return before.get("reason") == c.REASON_WAITING and not all(map(self._is_here, self._keys))
-
-    def _is_here(self, key: str) -> bool:
-        config = self.call.observed_value(key, "spec", "providerConfigRef", "name")
-        return config in (None, self.provider_config) and self.call.is_applied(key)
-
-    @property
-    def _keys(self) -> list[str]:
-        return [part.key for part in self.plan.parts if part.role != OBSERVER]
+        waits = self.call.composite_condition(kind).get("reason") == reason
+        return waits and not all(map(self.call.is_applied, keys))
 
     @cached_property
     def agents(self) -> Agents:
@@ -337,7 +337,9 @@ class _TierComposer:
         if self.call.composite_condition(c.CONDITION_ROLLED_OUT):  # a fleet before
             said = (TRUE, c.REASON_NONE_NEEDED, "A tier of one cluster has no roll-out.")
             self.answer.conditions.append(Condition(c.CONDITION_ROLLED_OUT, *said))
-        if self.provider_config and not self.moves:
+        watching = [part.key for part in self.plan.parts if part.role == OBSERVER]
+        known = self.provider_config and not self.moves
+        if known and not self._moves(watching, c.CONDITION_SERVING, serving.NOT_OBSERVED):
             self.serving = serving.of(self.call, self.plan, self.cluster)
         else:
             self.serving = serving.Serving(next(iter(serving.unjudged(self.call)), None))

@@ -95,6 +95,36 @@ def test_the_document_decides_the_condition(name: str) -> None:
     assert ("serving" in got.status) == (serving.parse(written) is not None and ready == 1)
 
 
+# (cluster of the observer's Objects, generation of theirs that is applied, what Serving was)
+ANEW = {
+    "of the old cluster": ("gpu-1", 1, "Hitting", ("Unknown", "NotObserved")),
+    "not applied": ("gpu-2", 1, "NotObserved", ("Unknown", "NotObserved")),
+    "applied": ("gpu-2", 2, "NotObserved", ("True", "Hitting")),
+    "an edit of it is not applied": ("gpu-2", 1, "Hitting", ("True", "Hitting")),
+}
+
+
+@pytest.mark.parametrize("name", ANEW)
+def test_the_document_of_a_cluster_that_is_gone_says_nothing(name: str) -> None:
+    """All else may run on the new cluster before the observer does."""
+    config, applied, reason, condition = ANEW[name]
+    found = seen(HITS)
+    for key, part in found.items():
+        mine = key.startswith("namespace") or "agent" in key
+        part["spec"]["providerConfigRef"]["name"] = "gpu-2" if mine else config
+        part["metadata"]["generation"] = 2
+        synced = {"type": "Synced", "status": "True", "observedGeneration": 2 if mine else applied}
+        part["status"]["conditions"].append(synced)
+    status = "True" if reason == "Hitting" else "Unknown"
+    tier = d.tier(**OBSERVE)
+    tier["status"] = {"conditions": [{"type": "Serving", "status": status, "reason": reason}]}
+    known = {**REQUIRED, "cluster": [d.cluster(provider_config="gpu-2")]}
+    got = call(tier, required=known, observed=found)
+    assert got.conditions["Serving"] == condition
+    assert got.conditions["AgentsReady"][1] != "WaitingForCluster"
+    assert ("serving" in got.status) == (condition[0] == "True")
+
+
 _LATER = [(30, "Hitting"), (90, "ObserverNotReady"), (-3_600, "ObserverNotReady")]
 
 

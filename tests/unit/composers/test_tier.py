@@ -377,6 +377,7 @@ WAITS, ALL = ("False", "WaitingForCluster"), 99
 MOVES = {
     "nothing yet": (0, 1, ("True", "Ready"), WAITS),
     "some": (1, 2, WAITS, WAITS),
+    "some, at which core failed": (1, 2, ("True", "Ready"), WAITS),
     "not applied": (ALL, 1, WAITS, WAITS),
     "applied": (ALL, 2, WAITS, ("True", "Ready")),
 }
