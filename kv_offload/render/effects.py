@@ -1,7 +1,7 @@
 """Compare two plans of one tier: parts, how their pods restart, and the wiring of engines."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -31,6 +31,7 @@ _OF_PODS = frozenset({"DaemonSet", "StatefulSet", "Deployment", "Job"})
 # before the update strategy counts.
 _NODES = ("spec.template.spec.nodeSelector", "spec.template.spec.affinity")
 _MOVED = "Pods on nodes that no longer match are deleted all at once."
+_STAY = "No pod restarts."
 
 
 class Verb(StrEnum):
@@ -91,16 +92,12 @@ def agent_keys(planned: TierPlan) -> set[str]:
 
 def compare(before: TierPlan, after: TierPlan) -> Iterator[Effect]:
     """Yield what changes on a tier's cluster and for its engines."""
-    for effect in _parts(before.parts, after.parts):
-        lost = before.description.capacity_gib_per_agent
-        if effect.verb is Verb.RESTARTED and effect.what in agent_keys(before) and lost:
-            effect = replace(effect, why=f"{effect.why} Each loses {lost} GiB of blocks in memory.")
-        yield effect
+    yield from _parts(before, after)
     yield from _wiring(before, after)
 
 
-def _parts(before: Iterable[Part], after: Iterable[Part]) -> Iterator[Effect]:
-    was, becomes = ({part.key: part for part in parts} for parts in (before, after))
+def _parts(before: TierPlan, after: TierPlan) -> Iterator[Effect]:
+    was, becomes = ({part.key: part for part in each.parts} for each in (before, after))
     for key in sorted({*was, *becomes}):
         if key not in becomes:
             why = "It stays on the cluster, unmanaged." if was[key].keep else ""
@@ -108,20 +105,25 @@ def _parts(before: Iterable[Part], after: Iterable[Part]) -> Iterator[Effect]:
         elif key not in was:
             yield Effect(Verb.ADDED, key)
         else:
-            old, new = was[key].manifest, becomes[key].manifest
-            paths = tuple(differing(old, new))
+            new = becomes[key].manifest
+            paths = tuple(differing(was[key].manifest, new))
+            holds = key in agent_keys(before) and before.description.capacity_gib_per_agent
+            lost = f" Each loses {holds} GiB of blocks in memory." if holds else ""
             if paths:
-                yield _changed(key, new, paths)
+                yield _changed(was[key], new, paths, lost)
 
 
-def _changed(key: str, manifest: Document, paths: tuple[str, ...]) -> Effect:
+def _changed(part: Part, manifest: Document, paths: tuple[str, ...], lost: str) -> Effect:
+    """Return the effect on what has pods or not. `lost`: a sentence on each pod that ends."""
     if manifest["kind"] not in _OF_PODS:
-        return Effect(Verb.UPDATED, key, "", paths)
+        return Effect(Verb.UPDATED, part.key, "", paths)
+    gone = part.manifest["spec"].get("replicas", 1) - manifest["spec"].get("replicas", 1)
+    fewer = f"{gone} of its pods are deleted." if gone > 0 else ""
     if not any(path.startswith("spec.template") for path in paths):
-        return Effect(Verb.UPDATED, key, "No pod restarts.", paths)
+        return Effect(Verb.UPDATED, part.key, f"{fewer}{lost}" if fewer else _STAY, paths)
     moved = manifest["kind"] == "DaemonSet" and any(path.startswith(_NODES) for path in paths)
-    why = f"{_rollout(manifest)} {_MOVED}" if moved else _rollout(manifest)
-    return Effect(Verb.RESTARTED, key, why, paths)
+    why = [_rollout(manifest), _MOVED if moved else "", fewer]
+    return Effect(Verb.RESTARTED, part.key, " ".join(filter(None, why)) + lost, paths)
 
 
 def _rollout(manifest: Document) -> str:

@@ -213,8 +213,10 @@ def _pinned(was: _Running, after: TierPlan) -> Iterator[Effect]:
     for row, problem in pinned.changed(was.pinned, after):
         verb = Verb.REFUSED if row.always else Verb.REFUSED_IN_USE
         yield Effect(verb, row.path, problem.message)
-    claims = {p.key: p.manifest.get("spec") for p in was.plan.parts}
-    for problem in pinned.of_claims(lambda key: (claims.get(key), claims.get(key)), after):
+    claims = {p.key: p.manifest.get("spec") or {} for p in was.plan.parts}
+    # A cluster gives a class to a claim without one.
+    there = {key: {"storageClassName": "its default", **spec} for key, spec in claims.items()}
+    for problem in pinned.of_claims(lambda key: (claims.get(key), there.get(key)), after):
         yield Effect(Verb.REFUSED, problem.path, problem.message)
     running = {p.key: _version(p) for p in was.plan.parts if _version(p)}
     refused = after.backend.refuses_change(after.tier, running)

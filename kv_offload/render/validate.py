@@ -1,15 +1,25 @@
 """Validate a KVOffloadTier before it is applied."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from function.api import fields as f
+from function.api.base import ApiModel, parse
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.composers.tier_plan import InvalidTier
 from function.edge.structs import encode
+from function.kube import access
 from function.names import API_VERSION
 
 Document = dict[str, Any]
+
+
+class _Metadata(ApiModel):
+    """What the API server demands of a tier's metadata; Crossplane limits the name of an XR."""
+
+    name: Annotated[f.DnsName, f.text(most=63)]
+    namespace: f.DnsLabel
 
 
 @dataclass(frozen=True)
@@ -27,14 +37,15 @@ class Verdict:
 
 def validate(document: Document) -> Verdict:
     """Return what the condition Accepted would say; what the tier needs is not looked up."""
-    metadata = document.get("metadata") or {}
+    metadata = access.mapping(document, "metadata")
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     title = f"{namespace}/{name}"
     if document.get("apiVersion") != API_VERSION:
         wrong = f"apiVersion: is {document.get('apiVersion')}, expected {API_VERSION}"
         return Verdict(title, False, (wrong,))
-    if not name or not namespace:
-        return Verdict(title, False, ("metadata: name and namespace are missing",))
+    known = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    if wrong_names := parse(_Metadata, known, "metadata")[1]:
+        return Verdict(title, False, tuple(map(str, wrong_names)))
     spec = document.get("spec")
     if not isinstance(spec, dict):
         return Verdict(title, False, ("spec: must be an object",))

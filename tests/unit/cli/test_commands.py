@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -12,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from function import composers
 from kv_offload.cli import main
-from kv_offload.render import defaults, files
+from kv_offload.render import defaults, files, validate
 
 ROOT = Path(__file__).resolve().parents[3]
 TIER = ROOT / "example/lmcache/tier.yaml"
@@ -337,6 +338,27 @@ def test_validate_names_a_wrong_api_version_and_prints_json(write) -> None:
     (shown,) = json.loads(result.stdout)["tiers"]
     assert shown["lines"] == ["apiVersion: is modelplane.ai/v1, expected modelplane.ai/v1alpha1"]
     assert (shown["valid"], shown["name"]) == (False, "modelplane-system/chat")
+
+
+# metadata of a tier, the beginnings of what is wrong with it
+METADATA: list[tuple[Any, list[str]]] = [
+    ({"name": "chat.eu", "namespace": "team"}, []),
+    ({"name": "Chat_1", "namespace": "a.b"}, ["name: must be a DNS name", "namespace: must be a"]),
+    ({"name": "a" * 64, "namespace": "team"}, ["name: must have at most 63 characters"]),
+    ({"name": 12, "namespace": "team"}, ["name: must be a string, not 12"]),
+    ({"namespace": "team"}, ["name: must be set"]),
+    ("chat", ["name: must be set", "namespace: must be set"]),
+]
+
+
+@pytest.mark.parametrize(("metadata", "wrong"), METADATA)
+def test_validate_refuses_a_name_that_no_api_server_takes(metadata: Any, wrong: list[str]) -> None:
+    tier = {**files.load_one(TIER, "tier"), "metadata": metadata}
+    found = validate.validate(tier)
+    assert found.valid == (not wrong)
+    if wrong:
+        shown = [line.removeprefix("metadata.") for line in found.lines]
+        assert all(map(str.startswith, shown, wrong)) and len(shown) == len(wrong)
 
 
 def test_output_that_is_not_taken_ends_without_a_traceback() -> None:

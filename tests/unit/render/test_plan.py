@@ -324,6 +324,39 @@ def test_a_usage_of_the_deprecated_group_does_not_show_that_a_tier_is_unused() -
     assert "unless something uses it" in why["a"]
 
 
+JOINED = files.load_one(ROOT / "example/mooncake/external.yaml", "tier")
+# (edit of the stores, effect on them, why)
+SCALED = {
+    "fewer": ({"replicas": 2}, Verb.UPDATED, "{gone} of its pods are deleted.{lost}"),
+    "more": ({"replicas": 9}, Verb.UPDATED, "No pod restarts."),
+    "fewer, and smaller": (
+        {"replicas": 2, "sizeGiB": 10},
+        Verb.RESTARTED,
+        "One at a time. {gone} of its pods are deleted.{lost}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_plan_says_what_goes_with_stores(name: str) -> None:
+    edit, verb, why = SCALED[name]
+    store = {"form": "StatefulSet", "replicas": 4, "sizeGiB": 20}
+    now = edited(JOINED, mooncake={"store": store})
+    new = edited(JOINED, mooncake={"store": {**store, **edit}})
+    (found,) = (e for e in plan.plan(now, new, (), "tier.yaml") if e.what == "statefulset-store")
+    lost = " Each loses 20 GiB of blocks in memory."
+    assert (found.verb, found.why) == (verb, why.format(gone=2, lost=lost))
+
+
+def test_plan_refuses_a_class_for_a_claim_that_has_one() -> None:
+    def on(**persistence: str) -> dict[str, Any]:
+        redis = {"managed": {"sizeGiB": 8, "persistence": persistence}}
+        return edited(CHAT, lmcache__l2=[{"name": "r", "type": "Redis", "redis": redis}])
+
+    assert effects(on(), on(storageClassName="fast")) == [("REFUSED", "spec.lmcache")]
+    assert effects(on(), on()) == []
+
+
 def test_difference_shows_both_values() -> None:
     (effect,) = plan.plan(CHAT, edited(CHAT, lmcache__l1__sizeGiB=99), (), "tier.yaml")
     assert effect.verb is Verb.RESTARTED
