@@ -18,6 +18,7 @@ from function.contract.platforms import label_keys, tolerations
 from function.edge.answer import FALSE, TRUE, Condition
 from function.edge.request import Call
 from function.kube import access, objects
+from function.kube.access import Json
 
 _STATUS = (*objects.STATUS_MANIFEST, "status")
 # (created, ready, of the current template) fields of the workload kinds that agents run in.
@@ -31,6 +32,11 @@ _FROM_ZERO = (
     "An autoscaler must know the labels and taints of such a node from its node group's template"
     " (tags k8s.io/cluster-autoscaler/node-template/..., or the node pool's own), or it brings none"
     " for an engine, and leave room on it for an agent."
+)
+_POD = ("spec", "template", "spec")
+_OTHER_IMAGE = (
+    "Somebody edited the workload, or a webhook rewrites images; the tier's version is that of its"
+    " own image. Set the image back, or set it in the tier."
 )
 # Beside the start-up itself: pulling an image of several GiB.
 _PULL_SECONDS = 300
@@ -83,7 +89,7 @@ class Agents:
                 absent = 0  # one is being replaced
             missing += absent
             reported = reported or is_there
-            current += max(0, updated + up - max(wanted, created)) if is_current(call, part) else 0
+            current += max(0, updated + up - created) if is_current(call, part) else 0
             up = min(up, wanted)  # while replicas go
             at_once = max(1, needed(policy.max_unavailable, wanted))
             # A pod that the cluster does not create is no old one.
@@ -154,6 +160,34 @@ def is_current(call: Call, part: Part) -> bool:
     seen = call.observed_value(part.key, *_STATUS, "observedGeneration")
     live = call.observed_value(part.key, *objects.STATUS_MANIFEST, "metadata", "generation")
     return seen in (None, live)
+
+
+def other_images(call: Call, parts: Iterable[Part]) -> str:
+    """Return which containers have another image on the cluster than is composed, "" for none.
+
+    A registry's mirror has another host and path, and a policy may add a digest.
+    """
+    found = []
+    for part in parts:
+        there = _images(call.observed_part(part.key, *objects.STATUS_MANIFEST, *_POD))
+        for name, image in _images(access.mapping(part.manifest, *_POD)).items():
+            other = there.get(name)
+            if other and not _is_same_image(other, image):
+                found.append(f"{part.key}: container {name} has image {other}, not {image}.")
+    return " ".join([*found, _OTHER_IMAGE] if found else [])
+
+
+def _images(pod: Json) -> dict[str, str]:
+    rows = [*access.objects(pod, "initContainers"), *access.objects(pod, "containers")]
+    return {access.text(row, "name"): access.text(row, "image") for row in rows}
+
+
+def _is_same_image(one: str, other: str) -> bool:
+    """Return whether name and tag are the same, as far as both have a tag."""
+    (name, _, tag), (other_name, _, other_tag) = (
+        image.rpartition("/")[2].partition("@")[0].partition(":") for image in (one, other)
+    )
+    return name == other_name and (tag == other_tag or not (tag and other_tag))
 
 
 def condition(call: Call, agents: Agents, spec: TierSpec, description: Description) -> Condition:

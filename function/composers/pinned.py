@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from function.api.placement import Nodes, Toleration
@@ -160,7 +161,7 @@ def changed(
             if gone:
                 said = f"cannot lose {', '.join(gone)} while consumers there use it: {row.why}"
                 out.append((row, Problem(row.path, said)))
-        elif was not in (None, row.value, row.unset) and not row.admits(was):
+        elif was not in (None, row.value, row.unset) and not row.admits(_widened(was, row)):
             said = (
                 f"cannot change from {was} to {row.value}: {row.why}. Set it back, or make a second"
                 " tier and move its consumers (docs/move-a-tier.md)"
@@ -206,6 +207,24 @@ def _taints(tolerations: Iterable[Toleration]) -> Iterator[str]:
         every = f"every key{effect}" if effect else _EVERY_TAINT
         ends = "" if each.toleration_seconds is None else f" for {each.toleration_seconds} s"
         yield (f"{each.key}{value}{effect}" if each.key else every) + ends
+
+
+def _widened(before: str, row: Pinned) -> str:
+    """Return tolerations with the new one in the place of each that it covers."""
+    if row.may != "gain":
+        return before
+    now = row.value.split(row.SEPARATOR)
+    taints = before.split(row.SEPARATOR)
+    return row.SEPARATOR.join(min(_wider(each).intersection(now), default=each) for each in taints)
+
+
+def _wider(taint: str) -> set[str]:
+    """Return the tolerations of at least a taint, each as `_taints` writes it."""
+    tolerated, *ends = taint.partition(" for ")
+    key_value, *effect = tolerated.partition(":")
+    keys = (key_value, key_value.partition("=")[0], "every key")
+    effects, times = ("".join(effect), ""), ("".join(ends), "")
+    return {"".join(each) for each in product(keys, effects, times)}
 
 
 def _fitted(value: str) -> str:

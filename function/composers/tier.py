@@ -376,7 +376,7 @@ class _TierComposer:
         old = [p.key for p in parts if not agents.is_current(self.call, p)]
         if old:
             return agents.not_updated(self.call, kind, old, self.plan.description)
-        return Condition(kind, TRUE, c.REASON_READY)
+        return Condition(kind, TRUE, c.REASON_READY, agents.other_images(self.call, parts))
 
     def _unready(self, parts: Iterable[Part]) -> list[str]:
         return [p.key for p in parts if not self.answer.resources[p.key].ready]
@@ -385,15 +385,19 @@ class _TierComposer:
         kind = c.CONDITION_AGENTS
         if not self.provider_config:
             return self._no_cluster(kind)
-        keys = [p.key for p in self.plan.parts if p.role == AGENTS]
-        refused = self._refused(kind, keys)
+        parts = [p for p in self.plan.parts if p.role == AGENTS]
+        refused = self._refused(kind, [p.key for p in parts])
         if self.moves:  # its reason is what the next call knows the move by
             return self._no_cluster(kind, refused)
         if refused:
             return refused
-        if not keys:
+        if not parts:
             return self._none_needed(kind)
-        return agents.condition(self.call, self.agents, self.tier.spec, self.plan.description)
+        found = agents.condition(self.call, self.agents, self.tier.spec, self.plan.description)
+        if found.reason != c.REASON_READY:
+            return found
+        message = f"{found.message} {agents.other_images(self.call, parts)}".strip()
+        return replace(found, message=message)
 
     def _no_cluster(self, kind: str, refused: Condition | None = None) -> Condition:
         message = f"Waiting for cluster {self.cluster}."
@@ -423,7 +427,7 @@ class _TierComposer:
         status: Json = {
             "cluster": self.cluster,
             "agents": {"desired": desired, "ready": ready, "summary": f"{ready}/{desired}"},
-            "capacityGiB": ready * self.plan.description.capacity_gib_per_agent,
+            "capacityGiB": ready * self._gib_per_agent(),
             "endpoints": dict(self.plan.description.endpoints),
             "podSecurity": self.plan.description.pod_security,
             "pinned": pinned.settings(self.plan, pinned.kept(self.call), self._users()),
@@ -445,6 +449,14 @@ class _TierComposer:
             before = self.call.composite_value("status", "wiring")
             status["wiring"] = self.rollout.status(before)
         self.answer.status = status
+
+    def _gib_per_agent(self) -> int:
+        """Return what a ready agent holds: as much as before while one may run without an edit."""
+        capacity = self.call.composite_value("status", "capacityGiB")
+        ready = self.call.composite_value("status", "agents", "ready")
+        if capacity and ready and self.agents.ready > self.agents.updated:
+            return int(capacity // ready)
+        return self.plan.description.capacity_gib_per_agent
 
     def roll(self) -> None:
         """Hand out turns to move to the tier's new wiring."""

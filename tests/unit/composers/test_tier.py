@@ -247,6 +247,67 @@ def test_agents_of_the_old_template_are_no_update(name: str) -> None:
         assert ("OnDelete" in got.messages["AgentsReady"]) == ("policy" in fields)
 
 
+# name: (what is observed, GiB of 20 agents that had 200 each before)
+CAPACITIES: dict[str, tuple[dict[str, Any], int]] = {
+    "the Object does not have the edit": ({"edit": BIGGER}, 4000),
+    "the provider has not applied it": ({"applied": 2}, 4000),
+    "some have it": ({"updated": 5}, 19 * 200),
+    "all have it": ({}, 20 * 100),
+    "one of them fails": ({"ready": 19}, 19 * 100),
+}
+
+
+@pytest.mark.parametrize("name", CAPACITIES)
+def test_capacity_is_that_of_the_agents_that_run(name: str) -> None:
+    fields, capacity = CAPACITIES[name]
+    tier, seen = updating(**fields)
+    if "edit" not in fields:
+        tier["spec"]["lmcache"] = {"l1": {"sizeGiB": 100}}
+        made = call(tier, required=required()).desired["daemonset-agent"]
+        seen["daemonset-agent"]["spec"] = made["spec"]
+    tier["status"] = {"agents": {"ready": 20, "desired": 20}, "capacityGiB": 4000}
+    got = call(tier, required=required(), observed=seen, now=NEW_YEAR)
+    assert got.status["capacityGiB"] == capacity
+
+
+# the image of the agents on the cluster -> whether the tier says that it is another one
+IMAGES = {
+    "{host}/{name}:{tag}": False,
+    "mirror.example:5000/docker/{host}/{name}:{tag}": False,
+    "{host}/{name}:{tag}@sha256:" + "0" * 64: False,
+    "{host}/{name}@sha256:" + "0" * 64: False,
+    "{host}/{name}:other": True,
+    "{host}/other:{tag}": True,
+    "": False,
+}
+
+
+@pytest.mark.parametrize("image", IMAGES)
+@pytest.mark.parametrize("kind", ["AgentsReady", "ControlPlaneReady"])
+def test_an_image_that_was_edited_on_the_cluster_is_named(image: str, kind: str) -> None:
+    """A registry's mirror looks like an edit by hand: the tier stays ready."""
+    is_agent = kind == "AgentsReady"
+    spec = {} if is_agent else POOL
+    key, tier = ("daemonset-agent" if is_agent else "deployment-master"), d.tier()
+    tier["spec"] = _tier_spec(spec)
+    seen = json.loads(json.dumps(observe(call(tier, required=required()))))
+    if is_agent:
+        counts = agents(seen, 3, 3)[key]["status"]["atProvider"]["manifest"]["status"]
+        there = {**seen[key]["spec"]["forProvider"]["manifest"], "status": counts}
+        seen[key]["status"]["atProvider"]["manifest"] = json.loads(json.dumps(there))
+    (container,) = seen[key]["status"]["atProvider"]["manifest"]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    host, _, rest = container["image"].rpartition("/")
+    name, _, tag = rest.partition(":")
+    composed, container["image"] = container["image"], image.format(host=host, name=name, tag=tag)
+    got = call(tier, required=required(), observed=seen)
+    assert got.conditions[kind] == ("True", "Ready")
+    said = f"{key}: container {container['name']} has image {container['image']}, not {composed}."
+    assert got.messages[kind].startswith(said if IMAGES[image] else "")
+    assert bool(got.messages[kind]) == IMAGES[image]
+
+
 # managementPolicies of the agents' Object, whether the DaemonSet on the cluster has the edit
 POLICIES = (
     (["Observe"], False, ("True", "Updating")),
@@ -282,6 +343,27 @@ def test_answer_that_time_changes_is_asked_for_again(seconds: int, ttl: int) -> 
     """A ready tier is asked rarely: that its update is late would be said a quarter hour late."""
     tier, seen = updating(updated=1, ready=19, said="Updating")
     assert call(tier, required=required(), observed=seen, now=NEW_YEAR + seconds).ttl == ttl
+
+
+# (nodes with an agent, ready, of the newest template) of ten that need one -> AgentsReady
+QUOTA = (
+    (5, 5, 5, ("True", "Ready"), "5 of 10 agents are ready, which is enough."),
+    (5, 5, 0, ("True", "Updating"), "No agent runs the tier's last edit yet"),
+    (5, 3, 4, ("True", "Ready"), "3 of 10 agents are ready, which is enough."),
+)
+
+
+@pytest.mark.parametrize(("created", "ready", "updated", "condition", "message"), QUOTA)
+def test_agents_that_a_cluster_does_not_create_are_no_old_ones(
+    created: int, ready: int, updated: int, condition: tuple[str, str], message: str
+) -> None:
+    tier = d.tier(readiness={"minAvailable": 2})
+    seen = agents(observe(call(tier, required=required())), 10, ready)
+    counts = seen["daemonset-agent"]["status"]["atProvider"]["manifest"]["status"]
+    counts |= {"currentNumberScheduled": created, "updatedNumberScheduled": updated}
+    got = call(tier, required=required(), observed=seen)
+    assert got.conditions["AgentsReady"] == condition
+    assert got.messages["AgentsReady"].startswith(message)
 
 
 # policy, (replicas, ready, updated) of a StatefulSet of ten stores -> AgentsReady, agents
@@ -809,6 +891,17 @@ def nodes(*tolerated: str, **selector: str) -> dict[str, Any]:
     return {"nodes": {"selector": selector, "tolerations": tolerations}}
 
 
+def taints(**toleration: Any) -> dict[str, Any]:
+    found = {key: value for key, value in toleration.items() if value is not None}
+    return {"nodes": {"tolerations": [found]}}
+
+
+NO_SCHEDULE = "NoSchedule"
+GPU = {"key": "gpu", "operator": "Exists", "effect": NO_SCHEDULE}
+GPU_A = {"key": "gpu", "operator": "Equal", "value": "a", "effect": NO_SCHEDULE}
+A_MINUTE = {**GPU_A, "effect": "NoExecute", "tolerationSeconds": 60}
+
+
 def pool(**settings: Any) -> dict[str, Any]:
     return POOL | {"mooncake": {"store": {"sizeGiB": 8}, **settings}}
 
@@ -833,6 +926,26 @@ USED = {
     "no taint": (nodes("llm"), nodes(), "spec.nodes.tolerations"),
     "the first taint": (nodes(), nodes("llm"), ""),
     "one taint more": (nodes("gpu"), nodes("llm", "gpu"), ""),
+    "a taint of any value": (taints(**GPU_A), taints(**GPU), ""),
+    "a taint of any effect": (taints(**GPU_A), taints(**{**GPU_A, "effect": None}), ""),
+    "a taint of any key": (taints(**GPU_A), taints(operator="Exists", effect=NO_SCHEDULE), ""),
+    "a taint for ever": (taints(**A_MINUTE), taints(**{**A_MINUTE, "tolerationSeconds": None}), ""),
+    "a taint of one value": (taints(**GPU), taints(**GPU_A), "spec.nodes.tolerations"),
+    "a taint of another value": (
+        taints(**GPU_A),
+        taints(**{**GPU_A, "value": "b"}),
+        "spec.nodes.tolerations",
+    ),
+    "a taint of another effect": (
+        taints(**GPU_A),
+        taints(operator="Exists", effect="NoExecute"),
+        "spec.nodes.tolerations",
+    ),
+    "a taint for a minute": (
+        taints(**{**A_MINUTE, "tolerationSeconds": None}),
+        taints(**A_MINUTE),
+        "spec.nodes.tolerations",
+    ),
     "every taint": (
         nodes("gpu"),
         {"nodes": {"tolerations": [{"operator": "Exists"}]}},
