@@ -373,7 +373,7 @@ class _TierComposer:
         if starts := self._unready(parts) or self._unready(others):
             late = agents.timed_out(self.call, self.plan.description, kind)
             return agents.starting(kind, starts, self.plan.description, late)
-        old = [p.key for p in parts if not agents.is_current(self.call, p)]
+        old = [p.key for p in others if not agents.is_current(self.call, p)]
         if old:
             return agents.not_updated(self.call, kind, old, self.plan.description)
         return Condition(kind, TRUE, c.REASON_READY, agents.other_images(self.call, parts))

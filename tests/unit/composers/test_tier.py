@@ -400,19 +400,19 @@ def test_a_statefulset_has_the_agents_of_its_spec(
     assert ("StatefulSet say which" in message) == (created < 10)
 
 
-def test_control_plane_that_is_not_updated_says_so() -> None:
-    spec = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
-    tier = {**d.tier(), "spec": {k: v for k, v in d.tier(**spec)["spec"].items() if v is not None}}
+@pytest.mark.parametrize("key", ["deployment-master", "networkpolicy-pool"])
+def test_control_plane_that_is_not_updated_says_so(key: str) -> None:
+    tier = {**d.tier(), "spec": _tier_spec(POOL)}
     seen = observe(call(tier, required=required()))
     assert call(tier, required=required(), observed=seen).conditions["ControlPlaneReady"] == (
         ("True", "Ready")
     )
-    seen["deployment-master"]["metadata"]["generation"] = 2
+    seen[key]["metadata"]["generation"] = 2
     synced = {"type": "Synced", "status": "True", "observedGeneration": 1}
-    seen["deployment-master"]["status"]["conditions"].append(synced)
+    seen[key]["status"]["conditions"].append(synced)
     got = call(tier, required=required(), observed=seen)
     assert got.conditions["ControlPlaneReady"] == ("True", "Updating")
-    assert got.messages["ControlPlaneReady"] == "Not updated yet: deployment-master."
+    assert got.messages["ControlPlaneReady"] == f"Not updated yet: {key}."
 
 
 @pytest.mark.parametrize(("seconds", "reason"), [(1, "Updating"), (700, "UpdateTimedOut")])
