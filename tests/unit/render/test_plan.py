@@ -357,6 +357,19 @@ def test_plan_refuses_a_class_for_a_claim_that_has_one() -> None:
     assert effects(on(), on()) == []
 
 
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [
+        ({"metadata": "chat"}, "set metadata.name and metadata.namespace"),
+        ({"metadata": {"name": "chat", "namespace": True}}, "set metadata.name"),
+        ({"spec": "LMCache"}, "spec must be an object"),
+    ],
+)
+def test_plan_of_what_is_no_tier_says_so(part: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(files.InputError, match=wrong):
+        plan.plan(CHAT, {**CHAT, **part}, (), "tier.yaml")
+
+
 def test_difference_shows_both_values() -> None:
     (effect,) = plan.plan(CHAT, edited(CHAT, lmcache__l1__sizeGiB=99), (), "tier.yaml")
     assert effect.verb is Verb.RESTARTED
