@@ -83,7 +83,8 @@ class Agents:
                 created = created if isinstance(found[0], int) else wanted
             else:  # its status counts pods that exist, not those that it should have
                 is_there = isinstance(found[0], int)
-                wanted = part.manifest["spec"].get("replicas", 1) if is_there else 0
+                asked = call.observed_value(part.key, *objects.MANIFEST, "spec", "replicas")
+                wanted = (_count(asked) or part.manifest["spec"]["replicas"]) if is_there else 0
             absent = max(0, wanted - created)
             if kind != "DaemonSet" and 0 < updated < created:
                 absent = 0  # one is being replaced

@@ -906,6 +906,9 @@ def pool(**settings: Any) -> dict[str, Any]:
     return POOL | {"mooncake": {"store": {"sizeGiB": 8}, **settings}}
 
 
+STATEFUL = {"sizeGiB": 8, "form": "StatefulSet"}
+
+
 def etcd(*hosts: str) -> dict[str, Any]:
     endpoints = [{"host": host, "port": 2379} for host in hosts]
     external = {"source": "External", "external": {"endpoints": endpoints}}
@@ -1066,6 +1069,29 @@ def test_what_runs_is_judged_while_an_edit_is_refused(ready: int) -> None:
     assert got.conditions == runs.conditions | {"Accepted": ("False", "Invalid")}
     assert got.conditions["AgentsReady"][0] == ("True" if ready == 3 else "False")
     assert got.fatals, "what runs is kept"
+
+
+# (replicas that an edit asks for, whether it is refused too) of ten stores
+SCALED = ((20, True), (5, True), (20, False), (5, False))
+
+
+@pytest.mark.parametrize(("replicas", "refused"), SCALED)
+def test_stores_that_no_edit_has_reached_are_those_of_before(replicas: int, refused: bool) -> None:
+    first, edit = (
+        {**d.tier(), "spec": _tier_spec(pool(metadata="http", store=STATEFUL | {"replicas": n}))}
+        for n in (10, replicas)
+    )
+    if refused:
+        edit["spec"]["mooncake"]["ports"] = PORTS
+    was = call(first, required=required())
+    edit["status"] = {"pinned": was.status["pinned"]}
+    used = required() | {"usages": [USAGE]}
+    got = call(edit, required=used, observed=observe(was))
+    assert got.conditions["Accepted"][0] == ("False" if refused else "True")
+    reason = "Ready" if refused else "Updating"
+    assert got.conditions["AgentsReady"] == ("True", reason), got.messages
+    if not refused:
+        assert got.status["agents"]["summary"] == "10/10"
 
 
 # Tiers of which nothing runs on the cluster: (before, after, what is refused)
