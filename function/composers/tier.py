@@ -368,14 +368,15 @@ class _TierComposer:
         if self.needed.waiting:
             return Condition(kind, FALSE, c.REASON_WAITING_FOR_TIER, " ".join(self.needed.waiting))
         parts = [p for p in others if p.role == CONTROL_PLANE]
-        if not parts:
-            return self._none_needed(kind)
-        if starts := self._unready(parts) or self._unready(others):
+        starts = self._unready(parts) or self._unready(others)
+        if parts and starts:
             late = agents.timed_out(self.call, self.plan.description, kind)
             return agents.starting(kind, starts, self.plan.description, late)
-        old = [p.key for p in others if not agents.is_current(self.call, p)]
+        old = [p.key for p in others if not (starts or agents.is_current(self.call, p))]
         if old:
             return agents.not_updated(self.call, kind, old, self.plan.description)
+        if not parts:
+            return self._none_needed(kind)
         return Condition(kind, TRUE, c.REASON_READY, agents.other_images(self.call, parts))
 
     def _unready(self, parts: Iterable[Part]) -> list[str]:

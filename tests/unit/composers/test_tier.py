@@ -400,13 +400,18 @@ def test_a_statefulset_has_the_agents_of_its_spec(
     assert ("StatefulSet say which" in message) == (created < 10)
 
 
-@pytest.mark.parametrize("key", ["deployment-master", "networkpolicy-pool"])
-def test_control_plane_that_is_not_updated_says_so(key: str) -> None:
-    tier = {**d.tier(), "spec": _tier_spec(POOL)}
+NOT_UPDATED = [("Mooncake", "deployment-master"), ("Mooncake", "networkpolicy-pool")]
+NOT_UPDATED += [("LMCache", "networkpolicy-agent")]
+
+
+@pytest.mark.parametrize(("backend", "key"), NOT_UPDATED)
+def test_control_plane_that_is_not_updated_says_so(backend: str, key: str) -> None:
+    spec = POOL if backend == "Mooncake" else {}
+    tier = {**d.tier(), "spec": _tier_spec(spec)}
     seen = observe(call(tier, required=required()))
-    assert call(tier, required=required(), observed=seen).conditions["ControlPlaneReady"] == (
-        ("True", "Ready")
-    )
+    got = call(tier, required=required(), observed=seen)
+    reason = "Ready" if backend == "Mooncake" else "NoneNeeded"
+    assert got.conditions["ControlPlaneReady"] == ("True", reason)
     seen[key]["metadata"]["generation"] = 2
     synced = {"type": "Synced", "status": "True", "observedGeneration": 1}
     seen[key]["status"]["conditions"].append(synced)
