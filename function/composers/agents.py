@@ -19,6 +19,7 @@ from function.edge.answer import FALSE, TRUE, Condition
 from function.edge.request import Call
 from function.kube import access, objects
 from function.kube.access import Json
+from function.problems import cut
 
 _STATUS = (*objects.STATUS_MANIFEST, "status")
 # (created, ready, of the current template) fields of the workload kinds that agents run in.
@@ -34,6 +35,7 @@ _FROM_ZERO = (
     " for an engine, and leave room on it for an agent."
 )
 _POD = ("spec", "template", "spec")
+_LONGEST_IMAGE = 512
 _OTHER_IMAGE = (
     "Somebody edited the workload, or a webhook rewrites images; the tier's version is that of its"
     " own image. Set the image back, or set it in the tier."
@@ -174,7 +176,8 @@ def other_images(call: Call, parts: Iterable[Part]) -> str:
         for name, image in _images(access.mapping(part.manifest, *_POD)).items():
             other = there.get(name)
             if other and not _is_same_image(other, image):
-                found.append(f"{part.key}: container {name} has image {other}, not {image}.")
+                said = cut(other, _LONGEST_IMAGE)
+                found.append(f"{part.key}: container {name} has image {said}, not {image}.")
     return " ".join([*found, _OTHER_IMAGE] if found else [])
 
 
