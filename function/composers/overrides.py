@@ -58,7 +58,7 @@ def _object(model: type[BaseModel], base: Mapping[str, Any], over: Mapping[str, 
         base = {}
     out = dict(base)
     for key, value in over.items():
-        if value is None:
+        if value is None and key in known:
             out.pop(key, None)
         else:
             out[key] = _value(known.get(key), out.get(key), value)
@@ -66,8 +66,8 @@ def _object(model: type[BaseModel], base: Mapping[str, Any], over: Mapping[str, 
 
 
 def _value(field: ModelField | None, base: Any, over: Any) -> Any:
-    if field is None:
-        return over
+    if field is None:  # parsing refuses it, except for a null
+        return {} if over is None else over
     if field.container is None and field.model and isinstance(over, dict):
         return _object(field.model, access.mapping(base), over)
     if field.container is dict and isinstance(over, dict):

@@ -396,6 +396,16 @@ PROBLEMS: dict[str, tuple[Document, str, str]] = {
         "spec.clusterOverrides[1].spec.lmcache.l1.sizeGB",
         "unknown",
     ),
+    "a field that there is not, removed": (
+        {"lmcache": {"l1": {"sizeGB": None}}},
+        "spec.clusterOverrides[1].spec.lmcache.l1.sizeGB",
+        "unknown",
+    ),
+    "a field that there is not, removed from a new level": (
+        {"lmcache": {"l2": [{**REDIS, "redis": {"host": "r", "sizeGB": None}}]}},
+        "spec.clusterOverrides[1].spec.lmcache.l2[0].redis.sizeGB",
+        "unknown",
+    ),
     "a rule": (
         {"image": {"tag": "latest", "version": None}},
         "spec.clusterOverrides[1].spec.image.version",
