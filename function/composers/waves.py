@@ -125,7 +125,8 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     everyone = len(members)
     old = [m for m in members if m.exists and not m.updated]
     # What takes an edit now is waited for, and what one before this broke must work with that.
-    held = {m.cluster for m in members if (m.busy or m.failed or m.lost) and not m.skipped}
+    waits = [m for m in members if m.busy or m.failed or m.lost or m.unproven]
+    held = {m.cluster for m in waits if not m.skipped}
     if old or any(m.done for m in members):  # else it works nowhere
         members = [m for m in members if not m.untouched or m.cluster in held]
     # A new cluster holds nobody up: it may wait for the edit before it gets a child.

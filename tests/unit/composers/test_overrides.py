@@ -286,6 +286,21 @@ def test_edit_of_the_last_clusters_override_waits_for_the_edit_before(how: str) 
     assert world.steps(4)[-1] == "a=v2 b=v2 c=v2"
 
 
+def test_edit_of_the_last_clusters_override_waits_for_engines_that_move() -> None:
+    world = Overridden({"a": {"gpu": "h100"}, "b": {"gpu": "h200"}})
+    world.rows = []
+    world.steps(2)
+    world.tag = "v2"
+    assert world.step() == "a=v2 b=v1"
+    world.rows = sized(("h200", 50))
+    for _ in range(3):
+        world.children["tier-a"]["status"]["wiring"] = {"remaining": "3"}
+        assert world.step() == "a=v2 b=v1"
+    assert world.status["rollout"]["waiting"] == ["a"]
+    assert world.steps(3)[0] == "a=v2 b=v2"
+    assert world.state()[0] == "Done"
+
+
 @pytest.mark.parametrize("how", ["fails", "unseen"])
 @pytest.mark.parametrize(
     ("dead", "rows"),
