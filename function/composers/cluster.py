@@ -141,8 +141,8 @@ def report(call: Call, _: Input, backends: Registry) -> Answer:
         answer.ttl = TTL_UNSETTLED
         return answer
     here = [t for t in tiers if _cluster_of(t) == name]
-    rows = sorted((_row(t) for t in here), key=lambda row: row["name"])
-    why = {row["name"]: tier_names.unready(t) for t in here for row in (_row(t),)}
+    rows = sorted((_row(call, t) for t in here), key=lambda row: row["name"])
+    why = {row["name"]: tier_names.unready(t) for t in here for row in (_row(call, t),)}
     clash = tier_conflicts.of_documents(here, backends)
     answer.conditions = [_tiers_condition(rows, why, (), clash)]
     if call.declares_status(REQUIRED_SCHEMA, "kvOffloadTiers"):
@@ -203,12 +203,12 @@ def _cluster_of(tier: Json) -> str:
     return access.text(tier, "spec", "inferenceClusterRef", "name")
 
 
-def _row(tier: Json) -> Json:
+def _row(call: Call, tier: Json) -> Json:
     name = access.text(tier, "metadata", "name")
     return {
         "name": access.text(tier, "metadata", "labels", names.LABEL_FLEET) or name,
         "tier": name,
         "namespace": access.text(tier, "metadata", "namespace"),
         "backend": access.text(tier, "spec", "backend"),
-        "ready": tier_names.is_ready(tier),
+        "ready": tier_names.is_ready(tier) and not tier_names.unreconciled(call, tier),
     }

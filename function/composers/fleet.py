@@ -427,7 +427,8 @@ class _FleetComposer:
         }
         if not row["ready"]:
             seen = self.call.observed_value(key, "status", "conditions") or []
-            row |= _first_problem(seen, room)
+            old = tier_names.unreconciled(self.call, self.rollout.child(cluster))
+            row |= {"message": cut(old, room)} if old else _first_problem(seen, room)
         return row
 
 

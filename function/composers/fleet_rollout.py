@@ -344,10 +344,11 @@ class FleetRollout:
         if found is None or cluster in self.anew or access.text(child, *_DELETION):
             return FleetCluster(cluster, labels, refused=bool(self.conflict(cluster)))
         updated = self._is_target(cluster, found.spec)
-        ready = tier_names.is_ready(child) and _serves(child)
+        is_old = bool(tier_names.unreconciled(self.call, child))
+        ready = tier_names.is_ready(child) and _serves(child) and not is_old
         reason, judged = unfinished(child), tier_names.is_judged(child)
         failed = judged and reason not in _PASSING
-        lost = reason in _UNSEEN
+        lost = is_old or reason in _UNSEEN
         works = judged and ready and not reason and self._lasts(child, unproven=found.unproven)
         unproven = found.unproven and not works
         return FleetCluster(

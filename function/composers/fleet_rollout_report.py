@@ -93,6 +93,8 @@ def _why(rollout: FleetRollout, cluster: str) -> str:
         # It has the edit, and another writer holds a field against core.
         other = rollout.differing(cluster)
         return f"takes it now; its child's spec.{other} is another's" if other else "takes it now"
+    if tier_names.unreconciled(rollout.call, child):
+        return "Crossplane does not reconcile its child"
     if not tier_names.is_judged(child):
         return "not judged yet"
     if reason := fleet_rollout.unfinished(child):

@@ -77,10 +77,11 @@ def if_it_stays(tier: Mapping[str, Any]) -> str:
 def unreconciled(call: Call, tier: Mapping[str, Any]) -> str:
     """Return that Crossplane does not reconcile a tier, whose status is old then, "" otherwise.
 
-    A function that starts again fails for seconds, of each tier at once: no consumer repeats that.
+    A function that starts again fails for seconds, of each tier at once: nobody repeats that. One
+    that is refused is reconciled.
     """
     synced = access.condition(tier, "Synced")
-    if synced.get("status") != FALSE or _is_recent(call, synced):
+    if is_refused(tier) or not _is_unreconciled(call, synced):
         return ""
     _, namespace, name = access.named(tier)
     return (
@@ -90,9 +91,11 @@ def unreconciled(call: Call, tier: Mapping[str, Any]) -> str:
     )
 
 
-def _is_recent(call: Call, synced: Mapping[str, Any]) -> bool:
+def _is_unreconciled(call: Call, synced: Mapping[str, Any]) -> bool:
+    if synced.get("status") != FALSE:
+        return False
     since = access.moment(synced.get("lastTransitionTime"))
-    return since is not None and not call.has_passed(since + _OLD)
+    return since is None or call.has_passed(since + _OLD)
 
 
 def is_ready(tier: Mapping[str, Any]) -> bool:
@@ -103,10 +106,11 @@ def is_ready(tier: Mapping[str, Any]) -> bool:
 
 
 def is_ready_child(call: Call, key: str) -> bool:
-    """Return whether a composed tier is ready and is not being deleted."""
-    return not call.observed_value(key, *_DELETION) and _is_ready(
-        lambda kind: call.observed_condition(key, kind)
-    )
+    """Return whether a composed tier is ready, by what is not old, and is not being deleted."""
+    if call.observed_value(key, *_DELETION):
+        return False
+    is_old = _is_unreconciled(call, call.observed_whole_condition(key, "Synced"))
+    return not is_old and _is_ready(lambda kind: call.observed_condition(key, kind))
 
 
 def _is_ready(status: Callable[[str], str]) -> bool:

@@ -1907,6 +1907,23 @@ def test_a_standalone_cluster_gets_its_provider_config_and_its_tiers() -> None:
     }
 
 
+@pytest.mark.parametrize("composed", [False, True], ids=["Modelplane's", "standalone"])
+def test_tier_of_a_cluster_that_is_not_reconciled_is_not_ready(composed: bool) -> None:
+    paused = {"type": "Synced", "status": "False", "reason": "ReconcilePaused"}
+    inline = {"name": "chat", "backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 10}}}
+    cluster = inference_cluster(kvOffloadTiers=[inline] if composed else [])
+    step = d.COMPOSE if composed else None
+    seen = observe(call(cluster, step_input=step)) if composed else {}
+    found = d.ready_tier()
+    for each in (found, *(seen[key] for key in seen if key == "tier-chat")):
+        each["status"] = {"conditions": [d.READY, paused]}
+    got = call(cluster, step_input=step, observed=seen, required={"tiers": [found]})
+    assert got.conditions["KVOffloadTiersReady"] == ("False", "Starting")
+    assert got.messages["KVOffloadTiersReady"] == (
+        "Not ready yet: chat (Synced=False (ReconcilePaused))"
+    )
+
+
 def test_tiers_wait_for_a_provider_config_that_is_being_deleted() -> None:
     """Core adopts the one of a deleted cluster of the same name."""
     first = call(inference_cluster(), step_input=d.COMPOSE)

@@ -1277,3 +1277,62 @@ def test_child_that_does_not_work_may_change_while_core_applies() -> None:
     world.answer()
     world.tag = "v2"
     assert list(versions(world)) == ["a", "d"]
+
+
+PAUSED = {"type": "Synced", "status": "False", "reason": "ReconcilePaused"}
+
+
+def pause(world: World, cluster: str) -> None:
+    """Crossplane does not reconcile a child any more; what it says stays."""
+    child = world.children[f"tier-{cluster}"]
+    at = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    others = [it for it in child["status"]["conditions"] if it["type"] != "Synced"]
+    child["status"]["conditions"] = [*others, {**PAUSED, **at}]
+
+
+# Seconds for which a child is not reconciled -> whether the fleet is ready, and its cluster's row
+# without the names.
+UNRECONCILED: dict[int, tuple[str, Document]] = {
+    300: ("True", {"ready": True}),
+    301: (
+        "False",
+        {
+            "ready": False,
+            "message": "Crossplane does not reconcile KVOffloadTier modelplane-system/"
+            "composed-tier-b (ReconcilePaused), and what it says may be old: kubectl describe kvot"
+            " -n modelplane-system composed-tier-b.",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("seconds", UNRECONCILED)
+def test_child_that_is_not_reconciled_for_long_is_not_ready(seconds: int) -> None:
+    ready, row = UNRECONCILED[seconds]
+    world = fleet("ab")
+    pause(world, "b")
+    world.now = NEW_YEAR + seconds
+    got = world.ask()
+    assert got.conditions["AgentsReady"][0] == ready
+    assert got.composite_ready == ready.upper()
+    shown = {k: v for k, v in got.status["clusters"][1].items() if k not in ("name", "tier")}
+    assert shown == row
+
+
+def test_child_that_is_not_reconciled_takes_an_edit_last_and_does_not_block_it() -> None:
+    world = fleet("abc")
+    pause(world, "a")
+    world.now += 1000
+    world.tag = "v2"
+    carried = []
+    for _ in range(4):
+        old = world.children["tier-a"]["status"]
+        carried.append(world.step())
+        world.children["tier-a"]["status"] = old
+    assert carried[0] == "a=v1 b=v2 c=v1"
+    assert carried[-1] == "a=v2 b=v2 c=v2"
+    assert world.state()[0] == "Done"
+    assert world.got is not None
+    assert "Failing, but not halting it: a (Crossplane does not reconcile its child)." in str(
+        world.got.messages["RolledOut"]
+    )
