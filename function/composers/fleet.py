@@ -55,12 +55,17 @@ REQUIRED_CHILDREN = "children"
 PREFIX = fleet_rollout.PREFIX
 
 _DELETION = ("metadata", "deletionTimestamp")
+_CREATION = ("metadata", "creationTimestamp")
+_COMPOSED = ("spec", "crossplane", "resourceRefs")
 _CONFIG = ("status", "providerConfigRef", "name")
 _NAME = ("metadata", "name")
 _FOUND = _NAME, ("metadata", "uid"), _DELETION, ("metadata", "labels"), _CONFIG
 _OWNERS = ("metadata", "ownerReferences")
 _STAMPED_FOR = ("metadata", "annotations", names.ANNOTATION_CLUSTER)
 _CLUSTER = ("spec", "inferenceClusterRef", "name")
+
+# Seconds in which core reconciles a child first.
+_LONGEST_START = 300
 
 # etcd stores 1.5 MiB of a tier, and the schema allows so many rows. In characters.
 _MOST_ROWS, _LONGEST_MESSAGE, _ROOM_FOR_MESSAGES, _MOST_NAMES = 1024, 1024, 128 * 1024, 2048
@@ -83,7 +88,7 @@ _REDECLARED = (
 _LEAVING = "Being taken off, where the ProviderConfig is kept until nothing is left: "
 _FRESH = (
     "Taken off once Crossplane has reconciled each: {names}. Where one stays, kubectl describe kvot"
-    " says why; one that never ran can be deleted."
+    " says why."
 )
 _STRAY = "Crossplane composes it no more; delete it if it stays: KVOffloadTier "
 
@@ -266,10 +271,7 @@ class _FleetComposer:
             config = self.held.get(cluster) or self.call.observed_value(PREFIX + cluster, *_CONFIG)
             if config:  # else it has nothing on its cluster
                 self.holds[cluster] = config
-            elif not any(
-                self.call.observed_whole_condition(PREFIX + cluster, kind)
-                for kind in ("Ready", c.CONDITION_ACCEPTED)
-            ):
+            elif self._is_fresh(cluster):
                 self.fresh.add(cluster)  # or has it, and core has yet to write its first status
         guarded = provider_config_guard.in_force(self.call, self.holds)
         if not is_in_use(self.call):
@@ -278,6 +280,19 @@ class _FleetComposer:
         lingering = self._lingering()
         self.holds |= {k: v for k, v in self.held.items() if lingering is None or k in lingering}
         self.answer.resources |= provider_config_guard.compose(self.holds, self.tier.spec.namespace)
+
+    def _is_fresh(self, cluster: str) -> bool:
+        """Return whether a child without an answer may have Objects, or may get them any moment.
+
+        Core lists what it composes before it does.
+        """
+        key = PREFIX + cluster
+        kinds = ("Ready", c.CONDITION_ACCEPTED)
+        if any(self.call.observed_whole_condition(key, kind) for kind in kinds):
+            return False
+        made = access.moment(self.call.observed_value(key, *_CREATION))
+        is_old = made is not None and self.call.has_passed(made + _LONGEST_START)
+        return not is_old or bool(self.call.observed_value(key, *_COMPOSED))
 
     def _lingering(self) -> set[str] | None:
         """Return the clusters of children that are being deleted; None while unresolved.

@@ -1576,9 +1576,35 @@ def test_child_that_core_has_not_finished_once_stays() -> None:
         assert got.ttl == 10
         assert got.messages["ClusterResolved"] == (
             f"Taken off once Crossplane has reconciled each: KVOffloadTier {fresh_name}. Where one"
-            " stays, kubectl describe kvot says why; one that never ran can be deleted."
+            " stays, kubectl describe kvot says why."
         )
     assert "tier-us" not in call(d.tier(**FLEET), required=required, observed=observed).desired
+
+
+# name: (seconds since a child without an answer was made, what it has composed, whether it stays)
+FRESH: dict[str, tuple[int, list[dict[str, str]], bool]] = {
+    "just made": (300, [], True),
+    "never reconciled": (301, [], False),
+    "reconciled in part": (301, [{"kind": "Object", "name": "chat-us-agent"}], True),
+}
+
+
+@pytest.mark.parametrize("said", [[], [{"type": "Synced", "status": "False"}]])
+@pytest.mark.parametrize("name", FRESH)
+def test_leaving_child_that_never_ran_goes(name: str, said: list[dict[str, str]]) -> None:
+    seconds, composed, stays = FRESH[name]
+    us = d.cluster("us")
+    us["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    observed = observe(call(d.tier(**FLEET), required=BOTH))
+    child = observed["tier-us"]
+    child["metadata"] = {**child["metadata"], "creationTimestamp": "2026-01-01T00:00:00Z"}
+    child["spec"] = {**child["spec"], "crossplane": {"resourceRefs": composed}}
+    child["status"] = {"conditions": said}
+    required = {"clusters": [us, d.cluster("eu")]}
+    new_year = 1767225600.0
+    got = call(d.tier(**FLEET), required=required, observed=observed, now=new_year + seconds)
+    assert ("tier-us" in got.desired) == stays
+    assert ("Taken off once" in got.messages["ClusterResolved"]) == stays
 
 
 BOTH = {"clusters": [d.cluster("us"), d.cluster("eu")]}
