@@ -367,6 +367,7 @@ class FleetRollout:
             revision=found.revision,
             untouched=updated and found.revision != self.revision,
             refused=bool(not updated and self.conflict(cluster)),
+            misses=updated and (not judged or tier_names.is_refused(child)),
         )
 
     def conflict(self, cluster: str) -> str:

@@ -46,7 +46,7 @@ class FleetCluster:
     `busy`: it starts, or takes an edit now. `untouched`: the edit changes nothing there (it is one
     of other clusters' overrides), so that it proves nothing; what an edit before changed there must
     work all the same. `refused`: its overrides do not fit together, so that it cannot have the
-    edit.
+    edit. `misses`: its child refuses the spec that it carries, or has not been reconciled with it.
     """
 
     cluster: str
@@ -63,6 +63,7 @@ class FleetCluster:
     busy: bool = False
     untouched: bool = False
     refused: bool = False
+    misses: bool = False
 
     @property
     def skipped(self) -> bool:
@@ -126,7 +127,7 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     old = [m for m in members if m.exists and not m.updated]
     # What takes an edit now is waited for, and what one before this broke must work with that.
     waits = [m for m in members if m.busy or m.failed or m.lost or m.unproven]
-    held = {m.cluster for m in waits if not m.skipped}
+    held = {m.cluster for m in waits if m.misses or not m.skipped}
     if old or any(m.done for m in members):  # else it works nowhere
         members = [m for m in members if not m.untouched or m.cluster in held]
     # A new cluster holds nobody up: it may wait for the edit before it gets a child.
@@ -137,8 +138,10 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     refused = [m for m in members if m.refused]
     if not old:
         proven = not members or any(m.done for m in members)  # else it works nowhere
-        left = refused or [m for m in members if not (m.settled and proven)]
-        halted = refused or any(m.unproven and (m.failed or m.lost) for m in left)
+        left = refused or [m for m in members if m.misses or not (m.settled and proven)]
+        halted = refused or any(
+            (m.unproven and (m.failed or m.lost)) or (m.misses and m.failed) for m in left
+        )
         state = State.HALTED if halted else State.PROGRESSING if left else State.DONE
         return Decision(state, count, count, waiting=_names(left))
     proven = any(m.done for m in members)

@@ -240,7 +240,7 @@ def _next(found: FleetRollout, member: FleetCluster, decision: waves.Decision) -
 
 
 def _works(member: FleetCluster) -> FleetCluster:
-    fine = replace(member, failed=False, lost=False, busy=False, unproven=False)
+    fine = replace(member, failed=False, lost=False, busy=False, unproven=False, misses=False)
     return replace(fine, exists=True, updated=True, done=True, ready=True)
 
 

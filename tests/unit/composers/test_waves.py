@@ -1319,7 +1319,7 @@ def test_child_that_is_not_reconciled_for_long_is_not_ready(seconds: int) -> Non
     assert shown == row
 
 
-def test_child_that_is_not_reconciled_takes_an_edit_last_and_does_not_block_it() -> None:
+def test_child_that_is_not_reconciled_takes_an_edit_last() -> None:
     world = fleet("abc")
     pause(world, "a")
     world.now += 1000
@@ -1331,8 +1331,29 @@ def test_child_that_is_not_reconciled_takes_an_edit_last_and_does_not_block_it()
         world.children["tier-a"]["status"] = old
     assert carried[0] == "a=v1 b=v2 c=v1"
     assert carried[-1] == "a=v2 b=v2 c=v2"
-    assert world.state()[0] == "Done"
+    assert world.state() == ("Progressing", 2, 3)
     assert world.got is not None
-    assert "Failing, but not halting it: a (Crossplane does not reconcile its child)." in str(
-        world.got.messages["RolledOut"]
-    )
+    said = world.got.messages["RolledOut"]
+    assert said.endswith("Waiting for a (Crossplane does not reconcile its child).")
+    world.steps(2)
+    assert world.state()[0] == "Done"
+
+
+def test_edit_that_a_dead_cluster_refuses_is_not_rolled_out() -> None:
+    """It is excused while others take the edit, and its tier runs the spec before."""
+    world = fleet("abc")
+    world.says = {("b", "v1"): "fails", ("b", "v2"): "refuses"}
+    world.answer()
+    world.steps(2)
+    world.tag = "v2"
+    assert world.steps(4)[2] == "a=v2 b=v2 c=v2"
+    assert world.state() == ("Halted", 2, 3)
+    assert world.got is not None
+    assert "Halted by b (Invalid). kubectl describe" in world.got.messages["RolledOut"]
+    world.overrides = [{"matchLabels": {"no": "one"}, "spec": {"startupTimeoutSeconds": 900}}]
+    world.steps(2)
+    assert world.state()[0] == "Halted"
+    world.says = {}
+    world.answer()
+    world.steps(2)
+    assert world.status["rollout"]["state"] == "Done"
