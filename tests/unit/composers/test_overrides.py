@@ -301,6 +301,20 @@ def test_edit_of_the_last_clusters_override_waits_for_engines_that_move() -> Non
     assert world.state()[0] == "Done"
 
 
+def test_edit_of_an_override_waits_for_a_new_cluster_that_starts() -> None:
+    world = overridden([])
+    world.clusters["d"] = {}
+    world.says = {("d", "v1"): "starts"}
+    world.step()
+    world.rows = sized(("h200", 50))
+    world.steps(3)
+    assert (world.sizes()["b"], world.status["rollout"]["waiting"]) == (200, ["d"])
+    world.says = {}
+    world.answer()
+    world.steps(3)
+    assert (world.sizes()["b"], world.state()[0]) == (50, "Done")
+
+
 @pytest.mark.parametrize("how", ["fails", "unseen"])
 @pytest.mark.parametrize(
     ("dead", "rows"),
