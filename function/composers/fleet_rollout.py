@@ -347,10 +347,12 @@ class FleetRollout:
         is_old = bool(tier_names.unreconciled(self.call, child))
         ready = tier_names.is_ready(child) and _serves(child) and not is_old
         reason, judged = unfinished(child), tier_names.is_judged(child)
-        failed = judged and reason not in _PASSING
-        lost = is_old or reason in _UNSEEN
         works = judged and ready and not reason and self._lasts(child, unproven=found.unproven)
         unproven = found.unproven and not works
+        # What core fails at may be the edit. A pause says nothing of it.
+        halts = is_old and unproven and not tier_names.is_paused(child)
+        failed = halts or (judged and reason not in _PASSING)
+        lost = reason in _UNSEEN or (is_old and not halts)
         return FleetCluster(
             cluster,
             labels,
@@ -359,7 +361,7 @@ class FleetRollout:
             done=updated and works,
             ready=ready,
             failed=failed,
-            busy=not judged or reason in _BUSY,
+            busy=not is_old and (not judged or reason in _BUSY),
             lost=lost,
             # What fails in a fleet that is Done was broken by no edit; each later one must know.
             excused=bool(found.unready) or (self._was_done and not unproven and (failed or lost)),

@@ -91,6 +91,11 @@ def unreconciled(call: Call, tier: Mapping[str, Any]) -> str:
     )
 
 
+def is_paused(tier: Mapping[str, Any]) -> bool:
+    """Return whether somebody keeps Crossplane from reconciling a tier."""
+    return access.condition(tier, "Synced").get("reason") == "ReconcilePaused"
+
+
 def _is_unreconciled(call: Call, synced: Mapping[str, Any]) -> bool:
     if synced.get("status") != FALSE:
         return False

@@ -1282,12 +1282,12 @@ def test_child_that_does_not_work_may_change_while_core_applies() -> None:
 PAUSED = {"type": "Synced", "status": "False", "reason": "ReconcilePaused"}
 
 
-def pause(world: World, cluster: str) -> None:
+def pause(world: World, cluster: str, reason: str = PAUSED["reason"]) -> None:
     """Crossplane does not reconcile a child any more; what it says stays."""
     child = world.children[f"tier-{cluster}"]
     at = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
     others = [it for it in child["status"]["conditions"] if it["type"] != "Synced"]
-    child["status"]["conditions"] = [*others, {**PAUSED, **at}]
+    child["status"]["conditions"] = [*others, {**PAUSED, **at, "reason": reason}]
 
 
 # Seconds for which a child is not reconciled -> whether the fleet is ready, and its cluster's row
@@ -1357,3 +1357,47 @@ def test_edit_that_a_dead_cluster_refuses_is_not_rolled_out() -> None:
     world.answer()
     world.steps(2)
     assert world.status["rollout"]["state"] == "Done"
+
+
+# What core says of a child that has an edit and is not reconciled with it -> what an edit that
+# follows reaches, call by call.
+NEXT = {
+    "ReconcilePaused": ["a=v2 b=v3 c=v1", "a=v2 b=v3 c=v3", "a=v3 b=v3 c=v3"],
+    "ReconcileError": ["a=v3 b=v1 c=v1", "a=v3 b=v3 c=v1", "a=v3 b=v3 c=v3"],
+}
+
+
+@pytest.mark.parametrize("reason", NEXT)
+def test_child_that_is_not_reconciled_with_an_edit_blocks_no_later_one(reason: str) -> None:
+    """It is not taken for one at work. What core fails at is broken by the edit; a pause is not."""
+    world = fleet("abc")
+    world.tag = "v2"
+    world.says["a", "v2"] = "updates"
+    world.step()
+    pause(world, "a", reason)
+    world.now += 1000
+    before = world.children["tier-a"]["status"]
+    world.step()
+    world.children["tier-a"]["status"] = before
+    assert world.state()[0] == "Halted"
+    world.tag = "v3"
+    carried = []
+    for _ in range(3):
+        carried.append(world.step())
+        if reason == "ReconcilePaused":
+            world.children["tier-a"]["status"] = before
+    assert carried == NEXT[reason]
+
+
+@pytest.mark.parametrize("tag", ["v3", "v1"])
+def test_edit_passes_a_paused_child_that_has_not_read_the_one_before(tag: str) -> None:
+    world = fleet("abc")
+    pause(world, "a")
+    before = world.children["tier-a"]["status"]
+    world.now += 1000
+    for world.tag in ("v2", tag):
+        for _ in range(5):
+            world.step()
+            world.children["tier-a"]["status"] = before
+        assert world.carried() == f"a={world.tag} b={world.tag} c={world.tag}"
+    assert world.state()[0] == "Progressing"
