@@ -156,7 +156,8 @@ def is_current(call: Call, part: Part) -> bool:
 
     The cluster's controller writes the generation that it has seen, as the provider does.
     """
-    if call.observed_value(part.key, *objects.MANIFEST, "spec") != part.manifest.get("spec"):
+    asked = call.observed_part(part.key, *objects.MANIFEST)
+    if any(asked.get(key) != value for key, value in part.manifest.items() if key != "metadata"):
         return False
     if not call.is_applied(part.key):
         return False

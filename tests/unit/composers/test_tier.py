@@ -422,6 +422,22 @@ def test_control_plane_that_is_not_updated_says_so(backend: str, key: str) -> No
     assert got.messages["ControlPlaneReady"] == f"Not updated yet: {key}."
 
 
+def test_control_plane_waits_for_an_edit_of_what_has_no_spec() -> None:
+    """The master reads its tenants from a ConfigMap, and restarts for none."""
+
+    def shared(gib: int) -> dict[str, Any]:
+        quotas = [{"namespace": "team-a", "sizeGiB": gib}]
+        store = {"sizeGiB": 8}
+        pool = {"store": store, "tenants": {"quotas": quotas, "othersSizeGiB": 1}}
+        return {**d.tier(), "spec": _tier_spec({**POOL, "mooncake": pool})}
+
+    seen = observe(call(shared(1), required=required()))
+    for gib, reason in ((1, "Ready"), (2, "Updating")):
+        got = call(shared(gib), required=required(), observed=seen)
+        assert got.conditions["ControlPlaneReady"] == ("True", reason)
+    assert got.messages["ControlPlaneReady"] == "Not updated yet: configmap-tenants."
+
+
 @pytest.mark.parametrize(("seconds", "reason"), [(1, "Updating"), (700, "UpdateTimedOut")])
 def test_control_plane_that_is_never_updated_says_so(seconds: int, reason: str) -> None:
     tier = {**d.tier(), "spec": _tier_spec(POOL)}
@@ -674,7 +690,8 @@ def unseen(parts: dict[str, Any], error: str, at: str, *keys: str) -> dict[str, 
     said = {"type": "Synced", "status": "False", "message": error, "lastTransitionTime": at}
     for key in keys:
         status = parts[key].setdefault("status", {})
-        status.setdefault("atProvider", {}).setdefault("manifest", {})["kind"] = "x"
+        there = status.setdefault("atProvider", {})
+        there["manifest"] = {**there.get("manifest", {}), "kind": "x"}
         status["conditions"] = [READY, said]
     return parts
 
