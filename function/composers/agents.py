@@ -154,7 +154,8 @@ def needed(min_available: int | str, desired: int) -> int:
 def is_current(call: Call, part: Part) -> bool:
     """Return whether what is observed of a workload is what has become of its manifest.
 
-    The cluster's controller writes the generation that it has seen, as the provider does.
+    The cluster's controller writes the generation that it has seen, as the provider does. Of what
+    the provider does not watch it shows that only when it looks again, up to ten minutes later.
     """
     asked = call.observed_part(part.key, *objects.MANIFEST)
     if any(asked.get(key) != value for key, value in part.manifest.items() if key != "metadata"):
@@ -163,7 +164,7 @@ def is_current(call: Call, part: Part) -> bool:
         return False
     seen = call.observed_value(part.key, *_STATUS, "observedGeneration")
     live = call.observed_value(part.key, *objects.STATUS_MANIFEST, "metadata", "generation")
-    return seen in (None, live)
+    return not part.watch or seen in (None, live)
 
 
 def other_images(call: Call, parts: Iterable[Part]) -> str:

@@ -438,6 +438,26 @@ def test_control_plane_waits_for_an_edit_of_what_has_no_spec() -> None:
     assert got.messages["ControlPlaneReady"] == "Not updated yet: configmap-tenants."
 
 
+# a part that was edited on the cluster and written again -> ControlPlaneReady, while the provider
+# shows the status that its write was answered with
+WRITTEN = {"poddisruptionbudget-master": "Ready", "deployment-master": "Updating"}
+
+
+@pytest.mark.parametrize("key", WRITTEN)
+def test_status_of_what_is_not_watched_is_not_awaited(key: str) -> None:
+    settings = etcd("e1")["mooncake"] | {"master": {"replicas": 2}}
+    tier = {**d.tier(), "spec": _tier_spec(POOL | {"mooncake": settings})}
+    seen = observe(call(tier, required=required()))
+    there = seen[key]["status"].setdefault("atProvider", {})
+    there["manifest"] = {
+        **there.get("manifest", {}),
+        "metadata": {"generation": 3},
+        "status": {"observedGeneration": 2},
+    }
+    got = call(tier, required=required(), observed=seen)
+    assert got.conditions["ControlPlaneReady"] == ("True", WRITTEN[key])
+
+
 @pytest.mark.parametrize(("seconds", "reason"), [(1, "Updating"), (700, "UpdateTimedOut")])
 def test_control_plane_that_is_never_updated_says_so(seconds: int, reason: str) -> None:
     tier = {**d.tier(), "spec": _tier_spec(POOL)}
