@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from function.api.tier import Readiness, TierSpec, UpgradePolicy
 from function.composers import conditions as c
 from function.contract.backend import AGENTS, Description, Part
+from function.contract.image_reference import ImageReference
 from function.contract.platforms import label_keys, tolerations
 from function.edge.answer import FALSE, TRUE, Condition
 from function.edge.request import Call
@@ -189,11 +190,10 @@ def _images(pod: Json) -> dict[str, str]:
 
 
 def _is_same_image(one: str, other: str) -> bool:
-    """Return whether name and tag are the same, as far as both have a tag."""
-    (name, _, tag), (other_name, _, other_tag) = (
-        image.rpartition("/")[2].partition("@")[0].partition(":") for image in (one, other)
-    )
-    return name == other_name and (tag == other_tag or not (tag and other_tag))
+    """Return whether the names are the same, and tag and digest as far as both have one."""
+    this, that = ImageReference.parse(one), ImageReference.parse(other)
+    pairs = (this.tag, that.tag), (this.digest, that.digest)
+    return this.name == that.name and all(a == b or not (a and b) for a, b in pairs)
 
 
 def condition(call: Call, agents: Agents, spec: TierSpec, description: Description) -> Condition:

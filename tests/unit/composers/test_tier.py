@@ -310,6 +310,19 @@ def test_an_image_that_was_edited_on_the_cluster_is_named(image: str, kind: str)
     assert len(got.messages[kind]) < 1500 * IMAGES[image] + 1
 
 
+@pytest.mark.parametrize("digit", "01")
+def test_a_digest_that_was_edited_on_the_cluster_is_named(digit: str) -> None:
+    tier = d.tier(image={"digest": "sha256:" + "0" * 64, "version": "0.5.6"})
+    seen = agents(observe(call(tier, required=required())), 3, 3)["daemonset-agent"]
+    composed = seen["spec"]["forProvider"]["manifest"]["spec"]["template"]["spec"]["containers"]
+    image = composed[0]["image"].replace("0" * 64, digit * 64)
+    pod = {"containers": [{"name": composed[0]["name"], "image": image}]}
+    seen["status"]["atProvider"]["manifest"]["spec"] = {"template": {"spec": pod}}
+    got = call(tier, required=required(), observed={"daemonset-agent": seen})
+    assert got.conditions["AgentsReady"] == ("True", "Ready")
+    assert ("Somebody edited the workload" in got.messages["AgentsReady"]) == (digit == "1")
+
+
 # managementPolicies of the agents' Object, whether the DaemonSet on the cluster has the edit
 POLICIES = (
     (["Observe"], False, ("True", "Updating")),
