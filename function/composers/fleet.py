@@ -179,6 +179,7 @@ class _FleetComposer:
         self.last: list[str] = []
         self.fresh: set[str] = set()
         self.strays: set[str] = set()
+        self._ready: dict[str, bool] = {}
         self.answer = Answer()
 
     def compose(self) -> Answer:
@@ -333,8 +334,10 @@ class _FleetComposer:
             self.answer.resources[PREFIX + cluster] = Composed(manifest, self._is_ready(cluster))
 
     def _is_ready(self, cluster: str) -> bool:
-        is_own = cluster not in self.anew
-        return is_own and tier_names.is_ready_child(self.call, PREFIX + cluster)
+        if cluster not in self._ready:
+            ready = tier_names.is_ready_child(self.call, PREFIX + cluster)
+            self._ready[cluster] = ready and cluster not in self.anew
+        return self._ready[cluster]
 
     def _cluster_resolved(self) -> Condition:
         """Return whether clusters match; a fleet that only keeps clusters has none."""
