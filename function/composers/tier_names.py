@@ -39,6 +39,11 @@ def is_refused(tier: Mapping[str, Any]) -> bool:
     return access.condition(tier, CONDITION_ACCEPTED).get("status") == FALSE
 
 
+def _refuses(tier: Mapping[str, Any]) -> bool:
+    """Return whether a tier is refused as it is: one that is paused was refused before."""
+    return is_refused(tier) and not is_paused(tier)
+
+
 def is_judged(tier: Mapping[str, Any]) -> bool:
     """Return whether a tier's status and conditions are of its present spec.
 
@@ -50,7 +55,7 @@ def is_judged(tier: Mapping[str, Any]) -> bool:
     seen = access.mapping(tier, "status").get("observedGeneration")
     of_conditions = access.condition(tier, "Synced").get("observedGeneration")
     return generation is None or (
-        of_conditions in (None, generation) and (seen == generation or is_refused(tier))
+        of_conditions in (None, generation) and (seen == generation or _refuses(tier))
     )
 
 
@@ -81,7 +86,7 @@ def unreconciled(call: Call, tier: Mapping[str, Any]) -> str:
     that is refused is reconciled.
     """
     synced = access.condition(tier, "Synced")
-    if is_refused(tier) or not _is_unreconciled(call, synced):
+    if _refuses(tier) or not _is_unreconciled(call, synced):
         return ""
     _, namespace, name = access.named(tier)
     return (

@@ -562,13 +562,14 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_ROLLOUT, "len({*self.behind, *self.turns})", "len({*self.behind})"),
     (
         "function/composers/fleet.py",
-        "return is_own and tier_names.is_ready_child(self.call, PREFIX + cluster)",
+        "return self._ready[cluster]",
         "return True",
     ),
+    ("function/composers/fleet.py", "ready and cluster not in self.anew", "ready"),
     (
-        "function/composers/fleet.py",
-        "return is_own and tier_names.is_ready_child(self.call, PREFIX + cluster)",
-        "return tier_names.is_ready_child(self.call, PREFIX + cluster)",
+        "function/composers/tier_names.py",
+        "return is_refused(tier) and not is_paused(tier)",
+        "return is_refused(tier)",
     ),
     (_FLEET, "all(m.exists and not (m.ref", "all(not (m.ref"),
     (_FLEET, "if found is None or cluster in self.anew or", "if found is None or"),

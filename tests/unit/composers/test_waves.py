@@ -1389,6 +1389,24 @@ def test_child_that_is_not_reconciled_with_an_edit_blocks_no_later_one(reason: s
     assert carried == NEXT[reason]
 
 
+def test_refusal_of_before_a_pause_holds_up_no_edit() -> None:
+    world = fleet("abc")
+    world.says["a", "v2"] = "refuses"
+    world.tag = "v2"
+    world.steps(2)
+    assert "Halted by a (Invalid)" in str(world.got and world.got.messages["RolledOut"])
+    pause(world, "a")
+    before = world.children["tier-a"]["status"]
+    world.now += 1000
+    world.tag = "v3"
+    for _ in range(5):
+        world.step()
+        world.children["tier-a"]["status"] = before
+    assert world.carried() == "a=v3 b=v3 c=v3"
+    said = str(world.got and world.got.messages["RolledOut"])
+    assert "Halted by a (Crossplane does not reconcile its child)." in said
+
+
 @pytest.mark.parametrize("tag", ["v3", "v1"])
 def test_edit_passes_a_paused_child_that_has_not_read_the_one_before(tag: str) -> None:
     world = fleet("abc")
