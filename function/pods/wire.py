@@ -68,7 +68,7 @@ def wire(
     `namespace`: the consumer's own, on the control plane. `described`: the tier, by its backend.
     """
     described = described or backend.describe(tier)
-    manifest, templates, bodies, facts, wired, lines = request.manifest, {}, {}, {}, [], []
+    manifest, templates, written, facts, wired, lines = request.manifest, {}, [], {}, [], []
     engines, skipped = _serving(request)
     problems: list[Refused] = []
     left: list[_DecodeLeft] = []
@@ -85,7 +85,7 @@ def wire(
             continue
         for pod, body, injection in made.pods:
             manifest = workloads.replace(manifest, pod.template, body)
-            bodies[pod.template.path] = body
+            written.append(pod.template)
             templates[pod.template.path] = TemplateRecord(
                 injection,
                 pod.container.get("name", ""),
@@ -107,7 +107,7 @@ def wire(
         template=request.digest,
         engines=facts,
         templates=templates,
-        applied=records.digest(bodies),
+        applied=records.digest({it.path: workloads.read(manifest, it) for it in written}),
     )
     _ = record.text  # refuse now what could not be recorded
     summary = f"Wired to {tier.spec.backend} tier {request.ref}: {' '.join(lines)}"

@@ -80,3 +80,11 @@ def replace(manifest: Json, template: Template, body: Json) -> Json:
         # Its body was cut down: writing it would lose the rest.
         raise Refused(Reason.POD_CONFLICT, template.problem or "There is no pod template here.", "")
     return template.slot.view.write(manifest, body)
+
+
+def read(manifest: Json, template: Template) -> Json | None:
+    """Return the body that a manifest has for a template of `find`.
+
+    It may differ from the one that was written: KServe's presets show a value twice.
+    """
+    return template.slot.view.read(manifest) if template.slot else None

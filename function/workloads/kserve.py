@@ -141,11 +141,13 @@ class PresetView(PodSpecBelow):
                 "The command of a KServe preset cannot be changed here. Put the flags into "
                 f"{ADDITIONAL}."
             )
-        value = script[len(head) :]
+        value, shown = script[len(head) :], _variable(new) or ""
+        if shown.strip() == value.strip():  # what runs is kept to the letter
+            value = shown
         env = [{**e, "value": value} if e["name"] == ADDITIONAL else e for e in new["env"]]
-        shown = {k: v for k, v in new.items() if k not in ("command", "args")}
+        rest = {k: v for k, v in new.items() if k not in ("command", "args")}
         args = {"args": main["args"]} if "args" in main else {}
-        return super().write(manifest, _with_main(body, {**shown, **args, "env": env}))
+        return super().write(manifest, _with_main(body, {**rest, **args, "env": env}))
 
     def _refused(self, why: str) -> Refused:
         return Refused(Reason.ARGS_NOT_PATCHABLE, why, field_path((*self.steps, *self.below)))

@@ -26,6 +26,7 @@ def manifest_of(kind: str, tier: str, image: str) -> Document:
     container = {"name": "engine", "image": image, "command": ["vllm", "serve"], "args": [d.MODEL]}
     spec = {"containers": [container]}
     template = {"metadata": {"annotations": {ANNOTATION_TIER: tier}}, "spec": spec}
+    preset = {"name": "main", "image": image, "env": [{"name": "VLLM_ADDITIONAL_ARGS"}]}
     clique = {"name": "e", "annotations": {ANNOTATION_TIER: tier}}
     shapes: dict[str, tuple[str, Document]] = {
         "Served": ("example.org/v1", {"template": template}),
@@ -36,6 +37,14 @@ def manifest_of(kind: str, tier: str, image: str) -> Document:
         "InferenceService": (
             "serving.kserve.io/v1beta1",
             {"predictor": {"annotations": {ANNOTATION_TIER: tier}} | spec},
+        ),
+        "LLMInferenceService": (  # its command is KServe's
+            "serving.kserve.io/v1alpha1",
+            {
+                "annotations": {ANNOTATION_TIER: tier},
+                "model": {"uri": f"hf://{d.MODEL}", "name": d.MODEL},
+                "template": {"containers": [preset]},
+            },
         ),
         "PodCliqueSet": (
             "grove.io/v1alpha1",
@@ -80,7 +89,7 @@ def run(document: Document, observed: dict[str, Any], *tiers: Document) -> Outco
 
 
 @pytest.mark.parametrize("bare", [True, False])
-@pytest.mark.parametrize("kind", ["Served", "RayService", "Deployment"])
+@pytest.mark.parametrize("kind", ["Served", "RayService", "Deployment", "LLMInferenceService"])
 def test_an_edit_that_is_refused_leaves_the_pods_as_they_run(kind: str, *, bare: bool) -> None:
     tiers = d.ready_tier("x"), d.ready_tier("y")
     got = run(engine(kind, "y", bare=bare), {}, *tiers)
