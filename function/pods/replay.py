@@ -57,10 +57,8 @@ def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:
             missing.discard(template.path)
     if missing:
         raise Refused(Reason.POD_CONFLICT, "there is no pod template here", min(missing))
-    for engine_request in request.engines:
-        asked = {pod.template.path for pod in engine_request.pods}
-        if (lacks := asked - record.templates.keys()) and lacks != asked:
-            raise Refused(Reason.POD_CONFLICT, "the record has no wiring for it", min(lacks))
+    if lacks := _paths(request, record) - record.templates.keys():
+        raise Refused(Reason.POD_CONFLICT, "the record has no wiring for it", min(lacks))
     if not started and record.sets_arguments:
         raise Refused(Reason.ARGS_NOT_PATCHABLE, "no command here starts an engine any more")
     return manifest
@@ -115,16 +113,14 @@ def with_running_templates(
     try:
         places = offload_request.paths(request.key, request.manifest, step_input)
         ours = request.workload.templates or templates.of(request.manifest, places)
-        bodies = templates.found(running, record.templates, places)
-        is_whole = bodies.keys() == record.templates.keys()
-        is_applied = is_whole and records.digest(bodies) == record.applied
-        if not is_applied:  # of a damaged record
-            asked = {pod.template.path for each in request.engines for pod in each.pods}
-            whole = templates.found(running, asked, places)
-            if is_applied := records.digest(whole) == record.applied:
-                bodies, is_whole = whole, True
+        bodies, is_applied = {}, False
+        for paths in (record.templates, _paths(request, record)):
+            bodies = templates.found(running, paths, places)
+            if is_applied := records.digest(bodies) == record.applied:
+                break
         if not bodies or not (is_applied or is_wired()):
             return None
+        is_whole = is_applied or bodies.keys() >= record.templates.keys()
         manifest = request.manifest if is_whole else replay(request, record, step_input)
         for template in ours:
             if template.path in bodies:
@@ -132,6 +128,16 @@ def with_running_templates(
         return None if bodies else manifest
     except Refused:
         return None
+
+
+def _paths(request: OffloadRequest, record: Record) -> set[str]:
+    """Return the templates of a record, and those of its engines that a damaged one lacks."""
+    found = set(record.templates)
+    for engine_request in request.engines:
+        paths = {pod.template.path for pod in engine_request.pods}
+        if engine_request.gang.name in record.engines or paths & found:
+            found |= paths
+    return found
 
 
 def _recorded_engine(record: Record, gang: Gang) -> Mapping[str, str]:
