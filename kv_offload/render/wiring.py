@@ -143,8 +143,8 @@ class Wirer:
 
     def _choose(self, request: OffloadRequest) -> OffloadRequest:
         """Return the request with the first labelled tier that takes it, where it names `auto`."""
-        ref = present(request.ref)
-        if request.refused is not None or not auto.is_auto(ref):
+        ref = request.ref
+        if request.refused is not None or ref is None or not auto.is_auto(ref):
             return request
         refused: dict[Ref, Refused] = {}
         for (namespace, name), tier in sorted(self._tiers.items()):

@@ -211,6 +211,14 @@ def test_tiers_among_the_manifests_count(tmp_path: Path) -> None:
     assert [each["kind"] for each in found[1:]] == ["ConfigMap", "Deployment"]
 
 
+def test_policy_that_yaml_reads_as_false_is_refused(tmp_path: Path) -> None:
+    asks = deployment(namespace="team-a")
+    asks["spec"]["template"]["metadata"]["annotations"]["modelplane.ai/kv-offload-policy"] = False
+    result = wire(tmp_path, asks)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert 'write "Off" in quotes' in result.stderr
+
+
 def test_auto_chooses_among_labelled_tiers(tmp_path: Path) -> None:
     label = {"modelplane.ai/kv-offload-auto": "true"}
     hicache = {**TIER["spec"], "backend": "HiCache", "hicache": {"host": {"sizeGiB": 10}}}
