@@ -55,10 +55,11 @@ def command(
     """Show what the pods of WORKLOAD would get from a tier, and why, or why they get nothing.
 
     WORKLOAD is a YAML file (- for the standard input) with a Pod, a Deployment, a LeaderWorkerSet,
-    any other known workload, or an Object that holds one; other documents are ignored. Nothing is
-    looked up: the tier is assumed ready, and on the workload's cluster. Exit code 3: not
-    wired, with --all-tiers by none. With -o diff and yaml, text for people goes to the standard
-    error. Pods that no Composition composes are wired by `kv-offload wire`.
+    any other known workload, or an Object that holds one; other documents are ignored, and
+    workloads that name no tier where others name one. Nothing is looked up: the tier is assumed
+    ready, and on the workload's cluster. Exit code 3: not wired, with --all-tiers by none. With
+    -o diff and yaml, text for people goes to the standard error. Pods that no Composition composes
+    are wired by `kv-offload wire`.
 
     \b
     Examples:
@@ -78,6 +79,7 @@ def command(
     loaded = files.load_items(workload)
     documents = explain.workloads_in(loaded, str(workload))
     siblings = explain.siblings_in(loaded)
+    documents = explain.requesting(documents, inputs, siblings)
     if all_tiers:
         nowhere = False
         for document in documents:
@@ -94,7 +96,7 @@ def command(
         return
     found = []
     for document in documents:
-        tier = explain.chosen(document, tiers, inputs, given, siblings)
+        tier = explain.chosen(document, tiers, inputs, given, siblings, namespace)
         found.append(explain.explain(document, tier, inputs, given, namespace, siblings, tiers))
     if output == "json":
         shown = {"workloads": [explain.verdict(each) for each in found]}

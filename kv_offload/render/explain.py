@@ -17,13 +17,19 @@ from function.composers import auto
 from function.composers.admission import admits
 from function.contract.backend import AnyTier
 from function.kube import access, objects
-from function.names import ANNOTATION_POLICY, ANNOTATION_TIER
+from function.names import (
+    ANNOTATION_ENGINE_VERSION,
+    ANNOTATION_POLICY,
+    ANNOTATION_TIER,
+    LABEL_AUTO,
+)
 from function.pods import wire
 from function.pods.offload_request import (
     NO_SIBLINGS,
     OffloadRequest,
     find,
     ignored_annotations_in,
+    paths,
 )
 from function.pods.record import Record
 from function.pods.refs import Ref
@@ -122,7 +128,7 @@ def explain(
     answer = Explained(manifest, tier=str(named), asks=asks)
     request = find("explained", deployment, ref, step_input, "", siblings)
     if request is None:
-        named_here = _name_tier(deployment, planned.tier)
+        named_here = _name_tier(deployment, planned.tier, step_input)
         request = find("explained", named_here, None, step_input, "", siblings)
     if request is None:
         return replace(answer, refused=_without_pods(manifest))
@@ -131,13 +137,15 @@ def explain(
         return replace(answer, refused=request.refused, hints=hints)
     if namespace is None and manifest is not workload:
         namespace = (workload.get("metadata") or {}).get("namespace")
+    blockers = tuple(_blockers(request, named, tier, namespace))
+    if request.ref is not None and auto.is_auto(request.ref):
+        request = replace(request, ref=named)  # the one that is chosen
     try:
         wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME, namespace or "")
     except Refused as refused:
         others = tuple(alternatives(deployment, step_input, siblings))
         hints = _hints(refused, request)
         return replace(answer, refused=refused, hints=hints, alternatives=others)
-    blockers = tuple(_blockers(request, named, tier, namespace))
     if asks:
         notes += [str(each) for each in ignored]
     else:
@@ -160,6 +168,8 @@ def _hints(refused: Refused, request: OffloadRequest) -> tuple[str, ...]:
     if refused.reason is Reason.ENGINE_UNKNOWN:
         return (REASONS[refused.reason].fix, " or ".join(f"--engine {name}" for name in ENGINES))
     if refused.reason is not Reason.VERSION_MISMATCH:
+        return ()
+    if ANNOTATION_ENGINE_VERSION not in str(refused):  # of a package: no option declares it
         return ()
     unversioned = dict.fromkeys(
         each.engine.name for each in request.engines if each.engine and not each.engine.version
@@ -192,9 +202,9 @@ def _takes(
         planned = planned_as("any", "any", spec, says)
     except InputError:
         return False
-    named = _name_tier(workload, planned.tier)
-    request = find("explained", named, None, step_input, "", siblings)
     try:
+        named = _name_tier(workload, planned.tier, step_input)
+        request = find("explained", named, None, step_input, "", siblings)
         if request is None or request.refused is not None:
             return False
         wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
@@ -206,7 +216,14 @@ def _takes(
 def _blockers(
     request: OffloadRequest, named: Ref, tier: Document, namespace: str | None
 ) -> Iterator[Refused]:
-    if request.ref != named and not (request.ref and auto.is_auto(request.ref)):
+    if request.ref is not None and auto.is_auto(request.ref):
+        if not _may_be_chosen(request.ref, tier):
+            text = (
+                f"{request.ref} means a tier in {request.ref.namespace} with the label"
+                f' {LABEL_AUTO}: "true", and {named} of --tier is none'
+            )
+            yield Refused(Reason.TIER_NOT_FOUND, text)
+    elif request.ref != named:
         text = f"the pods name KVOffloadTier {request.ref}, not {named} of --tier"
         yield Refused(Reason.TIER_NOT_FOUND, text)
     if request.policy is Policy.OFF:
@@ -217,29 +234,62 @@ def _blockers(
         yield Refused(Reason.NAMESPACE_NOT_ALLOWED, text)
 
 
+def _may_be_chosen(ref: Ref, tier: Document) -> bool:
+    """Return whether `auto` of a namespace may mean a tier."""
+    return auto.is_labelled(tier) and key_of(tier)[0] == ref.namespace
+
+
+def requesting(
+    documents: Sequence[Document], step_input: Input, siblings: SiblingResources = NO_SIBLINGS
+) -> list[Document]:
+    """Return the workloads that have an annotation of ours, or all where none has."""
+    return [each for each in documents if any(_asked(each, step_input, siblings))] or [*documents]
+
+
+def _asked(
+    workload: Document, step_input: Input, siblings: SiblingResources
+) -> tuple[OffloadRequest | None, str]:
+    """Return the request of a workload's pods, and what is wrong with its annotations."""
+    deployment = _as_deployment(objects.unwrap(workload) or workload)
+    request = find("explained", deployment, None, step_input, "", siblings)
+    if request is not None and request.refused is not None:
+        return request, str(request.refused)
+    ignored = ignored_annotations_in("explained", workload, step_input, request)
+    return request, " ".join(map(str, ignored))
+
+
 def chosen(
     workload: Document,
     tiers: Sequence[Document],
     step_input: Input,
     tier_file: str,
     siblings: SiblingResources = NO_SIBLINGS,
+    namespace: str | None = None,
 ) -> Document:
     """Return the tier that the pods name, else the only one that no other needs.
 
-    Raise InputError where several are left.
+    `auto` means the first labelled one that takes the pods, else the first. Raise InputError where
+    several are left.
     """
-    deployment = _as_deployment(objects.unwrap(workload) or workload)
-    request = find("explained", deployment, None, step_input, "", siblings)
+    request, wrong = _asked(workload, step_input, siblings)
     ref = request.ref if request is not None else None
-    if ref and auto.is_auto(ref):
-        tiers = [tier for tier in tiers if auto.is_labelled(tier)] or tiers
     named = [tier for tier in tiers if ref and key_of(tier) == (ref.namespace, ref.name)]
+    if ref and auto.is_auto(ref):
+        labelled = sorted((t for t in tiers if _may_be_chosen(ref, t)), key=key_of)
+        taking = (
+            tier
+            for tier in labelled
+            if (namespace is None or admits(tier, namespace))
+            and summary(workload, tier, step_input, tier_file, siblings, tiers).fits
+        )
+        named = [first] if (first := next(taking, None)) else labelled[:1]
     if len(found := named or top_tiers(tiers)) == 1:
         return found[0]
-    says = f"the pods name {ref}" if ref else "the pods name none"
+    says = wrong or f"the pods name {ref or 'none'}"
+    kind, _, name = access.named(objects.unwrap(workload) or workload)
     raise InputError(
         f"{tier_file}: {len(tiers)} documents, expected one tier, or the one that the pods name "
-        f"({says}); --all-tiers judges each"
+        f"({kind} {name}: {says}); --all-tiers judges each"
     )
 
 
@@ -270,7 +320,7 @@ def summary(
         # Which tier it names is no matter here: every one is tried.
         planned, _ = plan_of(tier, tier_file, given)
         manifest = objects.unwrap(workload) or workload
-        named = _name_tier(_as_deployment(manifest), planned.tier)
+        named = _name_tier(_as_deployment(manifest), planned.tier, step_input)
         request = find("explained", named, None, step_input, "", siblings)
         if request is None:
             raise _without_pods(manifest)
@@ -357,9 +407,9 @@ def _differing(old: list[str], new: list[str]) -> tuple[str, ...]:
     return tuple(f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@"))
 
 
-def _name_tier(manifest: Document, tier: AnyTier) -> Document:
+def _name_tier(manifest: Document, tier: AnyTier, step_input: Input) -> Document:
     """Return the workload with every pod template naming the tier, as its author would."""
-    workload = workloads.find(manifest)
+    workload = workloads.find(manifest, paths("explained", manifest, step_input))
     for template in workload.templates if workload else ():
         metadata = template.body.get("metadata") or {}
         annotations = (metadata.get("annotations") or {}) | {

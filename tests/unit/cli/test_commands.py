@@ -581,6 +581,107 @@ def test_explain_takes_the_tier_that_the_pods_name(write) -> None:
     assert (result.exit_code, "is given twice, and differs" in result.stderr) == (2, True)
 
 
+TIERS = [word for b in ("lmcache", "hicache") for word in ("--tier", f"example/{b}/smallest.yaml")]
+LABELLED = "metadata:\n  labels: {modelplane.ai/kv-offload-auto: 'true'}\n"
+# annotations of the pods, of the workload -> exit code, what is said, with two tiers given
+AMONG_TIERS: dict[str, tuple[dict[str, Any], dict[str, str], int, str]] = {
+    "a policy that YAML reads as false": (
+        {"tier": "smallest", "policy": False}, {}, 2, 'write "Off" in quotes',
+    ),
+    "annotated in the wrong place": (
+        {}, {"tier": "smallest"}, 2, "Deployment qwen: modelplane.ai/kv-offload-tier under",
+    ),
+    "auto, and none is labelled": (
+        {"tier": "auto"}, {}, 2, "the pods name modelplane-system/auto",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AMONG_TIERS)
+def test_explain_says_what_is_wrong_where_several_tiers_are_given(write, name: str) -> None:
+    pods, workload, code, said = AMONG_TIERS[name]
+    document = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    for place, annotations in (document["spec"]["template"], pods), (document, workload):
+        asked = {f"{REQUESTING}{key}": value for key, value in annotations.items()}
+        place["metadata"]["annotations"] = asked
+    result = run("explain", write("d.yaml", yaml.safe_dump(document)), *TIERS)
+    assert (result.exit_code, said in result.stderr) == (code, True), result.stderr
+
+
+def test_explain_chooses_for_auto_as_the_function_does(write) -> None:
+    document = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    document["spec"]["template"]["metadata"]["annotations"] = {f"{REQUESTING}tier": "auto"}
+    path = write("d.yaml", yaml.safe_dump(document))
+    smallest = ROOT / "example/lmcache/smallest.yaml"
+    unlabelled = run("explain", path, "--tier", smallest)
+    said = "TierNotFound: modelplane-system/auto means a tier in modelplane-system with the label"
+    assert (unlabelled.exit_code, "✔" in unlabelled.stdout) == (3, False)
+    assert said in " ".join(unlabelled.stdout.replace("│", " ").split())
+    labelled = [
+        write(f"{backend}.yaml", text.replace("metadata:\n", LABELLED, 1))
+        for backend in ("hicache", "lmcache", "native")
+        if (text := (ROOT / f"example/{backend}/smallest.yaml").read_text())
+    ]
+    among = [word for tier in labelled for word in ("--tier", tier)]
+    # "native" is the first by name; it admits team-a alone, and "turns" serves SGLang alone.
+    for namespace, chosen in ("team-a", "native"), ("team-b", "smallest"):
+        result = run("explain", path, *among, "--namespace", namespace)
+        assert result.exit_code == 0, result.output
+        assert f"tier modelplane-system/{chosen}:" in " ".join(result.stdout.split())
+    none = run("explain", path, "--tier", labelled[0])
+    assert (none.exit_code, "HiCache works with SGLang only" in none.stdout) == (3, True)
+
+
+@pytest.mark.parametrize("options", [TIERS, TIERS[:2], [*TIERS, "--all-tiers"]])
+def test_explain_passes_over_workloads_that_name_no_tier_where_others_do(write, options) -> None:
+    """A chart's router: `wire` prints it as it is."""
+    engine = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    engine["spec"]["template"]["metadata"]["annotations"] = {f"{REQUESTING}tier": "smallest"}
+    router = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "nginx:1.27").replace("qwen", "router"))
+    result = run("explain", write("d.yaml", yaml.safe_dump_all([router, engine])), *options)
+    assert (result.exit_code, "✔" in result.stdout) == (0, True), result.output
+    assert "router" not in result.output
+
+
+def test_explain_refuses_a_pod_that_is_no_pod(write) -> None:
+    document = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    document["spec"]["template"]["spec"]["containers"][0]["env"] = ["VLLM_USE_V1=1"]
+    result = run("explain", write("d.yaml", yaml.safe_dump(document)), "--tier", TIER)
+    said = "spec.template.spec.containers[0].env[0]: This is not an object."
+    assert (result.exit_code, said in " ".join(result.stdout.split())) == (3, True)
+
+
+def test_all_tiers_reads_the_paths_of_the_input(write) -> None:
+    served = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    nightly = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly"},
+        "spec": {"jobTemplate": {"spec": served["spec"]}},
+    }
+    paths = (
+        "apiVersion: kvoffload.fn.modelplane.ai/v1alpha1\nkind: Input\n"
+        "paths: [{kind: CronJob, path: spec.jobTemplate.spec.template}]"
+    )
+    path, given = write("c.yaml", yaml.safe_dump(nightly)), write("input.yaml", paths)
+    result = run("explain", path, *TIERS[:2], "--all-tiers", "--input", given)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("✔ modelplane-system/smallest")
+
+
+# an image -> whether an option declares what is missing
+HINTED = {"vllm/vllm-openai:latest": True, "registry.redhat.io/rhaiis/vllm-cuda-rhel9:3.2.3": False}
+
+
+@pytest.mark.parametrize("image", HINTED)
+def test_explain_hints_at_a_version_only_where_it_helps(write, image: str) -> None:
+    path = write("d.yaml", DEPLOYMENT.replace("IMAGE", image))
+    hint = "try: --engine vLLM --engine-version VERSION"
+    assert (hint in run("explain", path, *TIERS[:2]).stdout) is HINTED[image]
+    more = ("--engine", "vLLM", "--engine-version", "0.33.0")
+    assert (run("explain", path, *TIERS[:2], *more).exit_code == 0) is HINTED[image]
+
+
 IN_A_POOL = """
 apiVersion: modelplane.ai/v1alpha1
 kind: KVOffloadTier
