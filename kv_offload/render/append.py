@@ -48,6 +48,9 @@ def append_to(composition: Document, file: str, step: str, function: str) -> boo
         raise InputError(
             f"{file}: spec.pipeline is empty: add the step that composes the pods first"
         )
+    for number, each in enumerate(pipeline):
+        if not isinstance(each, dict) or not each:
+            raise InputError(f"{file}: spec.pipeline[{number}]: set step and functionRef.name")
     if has_step(composition, function):
         return False
     if any(s.get("step") == step for s in access.objects(spec, "pipeline")):

@@ -194,3 +194,6 @@ def _check_object(document: Document, place: str) -> None:
     metadata = document.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         raise InputError(f"{place}: metadata must be an object")
+    for field in ("annotations", "labels"):
+        if not isinstance((metadata or {}).get(field) or {}, dict):
+            raise InputError(f"{place}: metadata.{field} must be an object")

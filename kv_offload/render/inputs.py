@@ -89,6 +89,14 @@ def check_composite(xr: Mapping[str, Any], file: str) -> None:
     metadata = xr.get("metadata") or {}
     if not metadata.get("name"):
         raise InputError(f"{file}: metadata.name is missing")
+    for field in ("name", "namespace"):
+        if not isinstance(metadata.get(field) or "", str):
+            raise InputError(f"{file}: metadata.{field} must be a string: write it in quotes")
+    spec = xr.get("spec") or {}
+    if not isinstance(spec, Mapping):
+        raise InputError(f"{file}: spec must be an object")
+    if not isinstance(spec.get("crossplane") or {}, Mapping):
+        raise InputError(f"{file}: spec.crossplane must be an object")
     if metadata.get("deletionTimestamp"):
         raise InputError(
             f"{file}: metadata.deletionTimestamp is set: Crossplane runs no function for a"

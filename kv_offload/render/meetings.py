@@ -17,6 +17,7 @@ from function.kube import access
 from kv_offload.render import fleet_plan
 from kv_offload.render.effects import Document
 from kv_offload.render.planned import planned
+from kv_offload.render.tiers import key_of, wrong_identity
 
 # Where a fleet stands while no InferenceCluster is given.
 _UNKNOWN = ""
@@ -66,8 +67,8 @@ def _where(clusters: Sequence[str]) -> str:
 
 def _placed(tier: Document, documents: Sequence[Document]) -> list[tuple[str, _Placed]]:
     """Return (cluster, tier) for each cluster of a valid tier, as far as that is known."""
-    place, name = (access.text(tier, "metadata", key) for key in ("namespace", "name"))
-    if not place or not name or not isinstance(tier.get("spec"), dict):
+    place, name = key_of(tier)
+    if wrong_identity(tier) or not isinstance(tier.get("spec"), dict):
         return []
     title = f"{place}/{name}"
     cluster = access.text(tier, "spec", "inferenceClusterRef", "name")

@@ -32,10 +32,11 @@ def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> 
     `given`: other objects that the tiers need. Raise InputError if the two are different tiers, or
     if `now` is not valid.
     """
-    for document in (now, new):
+    titles = []
+    for document, place in (now, "--now"), (new, file):
         if document.get("kind") != "KVOffloadTier":
-            raise InputError(f"{file}: kind is {document.get('kind')}, expected KVOffloadTier")
-    titles = [named(document, file) for document in (now, new)]
+            raise InputError(f"{place}: kind is {document.get('kind')}, expected KVOffloadTier")
+        titles.append(named(document, place))
     if titles[0] != titles[1]:
         raise InputError(
             f"{file}: the documents are of {'/'.join(titles[0])} and {'/'.join(titles[1])}:"

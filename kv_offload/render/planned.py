@@ -7,10 +7,10 @@ from function.composers import overrides, tier_plan
 from function.composers.fleet_rollout import stamped
 from function.composers.tier_plan import TierPlan
 from function.edge.structs import encode
-from function.kube import access
 from function.problems import Problem
 from kv_offload.render.effects import Document
 from kv_offload.render.files import InputError
+from kv_offload.render.tiers import key_of, wrong_identity
 
 # Stands for each cluster of a fleet.
 CLUSTER = "any"
@@ -18,12 +18,11 @@ CLUSTER = "any"
 
 def named(document: Document, file: str) -> tuple[str, str]:
     """Return namespace and name of a tier. Raise InputError where the document is no tier's."""
-    _, namespace, name = access.named(document)
-    if not namespace or not name:
-        raise InputError(f"{file}: set metadata.name and metadata.namespace")
+    if wrong := wrong_identity(document):
+        raise InputError(f"{file}: {'; '.join(wrong)}")
     if not isinstance(document.get("spec") or {}, dict):
         raise InputError(f"{file}: spec must be an object")
-    return namespace, name
+    return key_of(document)
 
 
 def planned(

@@ -130,7 +130,9 @@ def _prepare(inputs: Inputs) -> Document:
 
 def _machinery(xr: Document) -> Document:
     """Return `spec.crossplane`, made if missing."""
-    machinery: Document = xr.setdefault("spec", {}).setdefault("crossplane", {})
+    spec = xr["spec"] = xr.get("spec") or {}
+    machinery: Document = spec.get("crossplane") or {}
+    spec["crossplane"] = machinery
     return machinery
 
 

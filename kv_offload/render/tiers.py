@@ -1,14 +1,17 @@
 """Tiers in files: which there are, what they need of each other, and their plans."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+from function.api import fields as f
+from function.api.base import ApiModel, parse
 from function.backends.registry import BACKENDS
 from function.composers import quarantine, tier_plan
 from function.composers.tier_plan import TierPlan
 from function.contract.backend import ModelName
 from function.edge.structs import encode
 from function.kube import access
+from function.names import API_VERSION
 from kv_offload.render.files import InputError
 
 Document = dict[str, Any]
@@ -39,26 +42,40 @@ def top_tiers(tiers: Sequence[Document]) -> list[Document]:
 
 
 def _needs(tier: Document) -> Iterator[tuple[str, str]]:
-    metadata, spec = tier.get("metadata") or {}, tier.get("spec") or {}
-    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    (namespace, name), spec = key_of(tier), access.mapping(tier, "spec")
     drafted = tier_plan.draft(namespace, name, spec, encode(spec), BACKENDS)
     if isinstance(drafted, TierPlan):
         yield from ((need.namespace, need.object_name) for need in drafted.needs)
 
 
+class _Metadata(ApiModel):
+    """What the API server demands of a tier's metadata; Crossplane limits the name of an XR."""
+
+    name: Annotated[f.DnsName, f.text(most=63)]
+    namespace: f.DnsLabel
+
+
+def wrong_identity(tier: Document) -> tuple[str, ...]:
+    """Return what is wrong with a tier's apiVersion, name and namespace."""
+    if tier.get("apiVersion") != API_VERSION:
+        return (f"apiVersion: is {tier.get('apiVersion')}, expected {API_VERSION}",)
+    metadata = access.mapping(tier, "metadata")
+    known = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    return tuple(map(str, parse(_Metadata, known, "metadata")[1]))
+
+
 def key_of(tier: Document) -> tuple[str, str]:
-    metadata = tier.get("metadata") or {}
-    return metadata.get("namespace") or "", metadata.get("name") or ""
+    _, namespace, name = access.named(tier)
+    return namespace, name
 
 
 def plan_of(document: Document, file: str, given: Sequence[Document]) -> tuple[TierPlan, list[str]]:
     """Return the tier's plan and notes; a fleet's plan is that of a child on any cluster."""
     if document.get("kind") != "KVOffloadTier":
         raise InputError(f"{file}: kind is {document.get('kind')}, expected KVOffloadTier")
-    spec = access.mapping(document, "spec")
-    _, namespace, name = access.named(document)
-    if not namespace or not name:
-        raise InputError(f"{file}: set metadata.name and metadata.namespace")
+    if wrong := wrong_identity(document):
+        raise InputError(f"{file}: {'; '.join(wrong)}")
+    (namespace, name), spec = key_of(document), access.mapping(document, "spec")
     if not spec.get("clusterSelector"):
         return planned_as(namespace, name, spec, file, given, quarantine.numbers(document)), []
     planned_as(namespace, name, spec, file, given)

@@ -1,25 +1,16 @@
 """Validate a KVOffloadTier before it is applied."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from function.api import fields as f
-from function.api.base import ApiModel, parse
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.composers.tier_plan import InvalidTier
 from function.edge.structs import encode
 from function.kube import access
-from function.names import API_VERSION
+from kv_offload.render.tiers import wrong_identity
 
 Document = dict[str, Any]
-
-
-class _Metadata(ApiModel):
-    """What the API server demands of a tier's metadata; Crossplane limits the name of an XR."""
-
-    name: Annotated[f.DnsName, f.text(most=63)]
-    namespace: f.DnsLabel
 
 
 @dataclass(frozen=True)
@@ -40,12 +31,8 @@ def validate(document: Document) -> Verdict:
     metadata = access.mapping(document, "metadata")
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     title = f"{namespace}/{name}"
-    if document.get("apiVersion") != API_VERSION:
-        wrong = f"apiVersion: is {document.get('apiVersion')}, expected {API_VERSION}"
-        return Verdict(title, False, (wrong,))
-    known = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
-    if wrong_names := parse(_Metadata, known, "metadata")[1]:
-        return Verdict(title, False, tuple(map(str, wrong_names)))
+    if wrong := wrong_identity(document):
+        return Verdict(title, False, wrong)
     spec = document.get("spec")
     if not isinstance(spec, dict):
         return Verdict(title, False, ("spec: must be an object",))

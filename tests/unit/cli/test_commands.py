@@ -682,6 +682,66 @@ def test_explain_hints_at_a_version_only_where_it_helps(write, image: str) -> No
     assert (run("explain", path, *TIERS[:2], *more).exit_code == 0) is HINTED[image]
 
 
+SMALLEST = (ROOT / "example/lmcache/smallest.yaml").read_text()
+# What the API server would not take -> what `plan` and `explain` say, and `render`
+NO_TIER = {
+    "an old version": (
+        SMALLEST.replace("modelplane.ai/v1alpha1", "modelplane.ai/v1"),
+        "apiVersion: is modelplane.ai/v1, expected modelplane.ai/v1alpha1", "",
+    ),
+    "a number as name": (
+        SMALLEST.replace("name: smallest", "name: 123"),
+        "metadata.name: must be a string, not 123; write it in quotes",
+        "metadata.name must be a string: write it in quotes",
+    ),
+    "a name of capitals": (
+        SMALLEST.replace("name: smallest", "name: Smallest"), "metadata.name: ", "",
+    ),
+    "a list as spec": (
+        SMALLEST[: SMALLEST.index("spec:")] + "spec: [backend]", "", "spec must be an object",
+    ),
+    "a list as annotations": (
+        SMALLEST.replace("metadata:", "metadata:\n  annotations: [a]"),
+        "metadata.annotations must be an object", "metadata.annotations must be an object",
+    ),
+    "a number as labels": (
+        SMALLEST.replace("metadata:", "metadata:\n  labels: 3"),
+        "metadata.labels must be an object", "metadata.labels must be an object",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_TIER)
+def test_no_command_takes_what_is_no_tier(write, name: str) -> None:
+    text, said, said_by_render = NO_TIER[name]
+    path, good = write("bad.yaml", text), write("good.yaml", SMALLEST)
+    assert run("validate", path).exit_code in (1, 2)
+    pod = ROOT / "example/pods/script.yaml"
+    for command in (
+        ["explain", pod, "--tier", path],
+        ["plan", path, "--now", good],
+        ["plan", good, "--now", path],
+    ):
+        result = run(*command)
+        assert (result.exit_code, said in result.stderr) == (2, True), (command, result.output)
+    rendered = run("render", path, "-o", "tree")
+    if said_by_render:
+        assert (rendered.exit_code, said_by_render in rendered.stderr) == (2, True)
+
+
+def test_plan_names_the_file_that_is_no_tier(write) -> None:
+    good, bad = write("good.yaml", SMALLEST), write("bad.yaml", SMALLEST.replace("v1alpha1", "v1"))
+    assert "Error: --now: apiVersion" in run("plan", good, "--now", bad).stderr
+    assert f"Error: {bad}: apiVersion" in run("plan", bad, "--now", good).stderr
+
+
+def test_render_takes_a_spec_that_is_null(write) -> None:
+    text = SMALLEST[: SMALLEST.index("spec:")]
+    for spec in ("spec:", "spec: {crossplane: }"):
+        result = run("render", write("t.yaml", f"{text}{spec}\n"), "-o", "tree")
+        assert "spec.backend: must be set" in " ".join(result.stdout.split()), result.output
+
+
 IN_A_POOL = """
 apiVersion: modelplane.ai/v1alpha1
 kind: KVOffloadTier

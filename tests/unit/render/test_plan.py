@@ -360,8 +360,9 @@ def test_plan_refuses_a_class_for_a_claim_that_has_one() -> None:
 @pytest.mark.parametrize(
     ("part", "wrong"),
     [
-        ({"metadata": "chat"}, "set metadata.name and metadata.namespace"),
-        ({"metadata": {"name": "chat", "namespace": True}}, "set metadata.name"),
+        ({"metadata": "chat"}, "tier.yaml: metadata.name: must be set; metadata.namespace"),
+        ({"metadata": {"name": "chat", "namespace": True}}, "metadata.namespace: must be a string"),
+        ({"apiVersion": "modelplane.ai/v1"}, "apiVersion: is modelplane.ai/v1, expected"),
         ({"spec": "LMCache"}, "spec must be an object"),
     ],
 )
