@@ -105,7 +105,7 @@ class Explained:
 
 def explain(
     workload: Document,
-    tier: Document,
+    tier: Document | Refused,
     step_input: Input,
     tier_file: str,
     namespace: str | None = None,
@@ -114,12 +114,15 @@ def explain(
 ) -> Explained:
     """Wire a Pod, a workload or an Object with one to a tier. Raise InputError for a bad tier.
 
+    `tier`: a refusal where the workload's annotations tell of none.
     `namespace`: of the consumer, if known: the tier must admit it. `siblings`: what its pods may
     refer to, as far as known. `given`: the tiers that the tier may need.
     """
+    manifest = objects.unwrap(workload) or workload
+    if isinstance(tier, Refused):
+        return Explained(manifest, refused=tier, asks=False)
     planned, notes = plan_of(tier, tier_file, given)
     named = Ref(planned.tier.namespace, planned.tier.name)
-    manifest = objects.unwrap(workload) or workload
     deployment = _as_deployment(manifest)
     ref = KVOffloadTierRef(name=named.name, namespace=named.namespace)
     own = find("explained", deployment, None, step_input, "", siblings)
@@ -130,26 +133,30 @@ def explain(
     if request is None:
         named_here = _name_tier(deployment, planned.tier, step_input)
         request = find("explained", named_here, None, step_input, "", siblings)
+    misplaced = tuple(Refused(Reason.REQUEST_IGNORED, str(each)) for each in ignored)
     if request is None:
-        return replace(answer, refused=_without_pods(manifest))
+        refused = misplaced[0] if misplaced else _without_pods(manifest)
+        return replace(answer, refused=refused)
     if request.refused is not None:
         hints = _hints(request.refused, request)
         return replace(answer, refused=request.refused, hints=hints)
     if namespace is None and manifest is not workload:
         namespace = (workload.get("metadata") or {}).get("namespace")
     blockers = tuple(_blockers(request, named, tier, namespace))
+    blockers += () if asks else misplaced
     if request.ref is not None and auto.is_auto(request.ref):
         request = replace(request, ref=named)  # the one that is chosen
     try:
         wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME, namespace or "")
     except Refused as refused:
+        if blockers:  # the function says these first
+            note = f"without that it is refused: {refused.reason}: {refused}"
+            return replace(answer, blockers=blockers, notes=(note,))
         others = tuple(alternatives(deployment, step_input, siblings))
         hints = _hints(refused, request)
         return replace(answer, refused=refused, hints=hints, alternatives=others)
     if asks:
         notes += [str(each) for each in ignored]
-    else:
-        blockers += tuple(Refused(Reason.REQUEST_IGNORED, str(each)) for each in ignored)
     if namespace is None and not admits(tier, ""):
         notes.append("spec.allowedNamespaces was not checked; pass the consumer's --namespace")
     after = wired.manifest["spec"]["template"] if deployment is not manifest else wired.manifest
@@ -248,14 +255,15 @@ def requesting(
 
 def _asked(
     workload: Document, step_input: Input, siblings: SiblingResources
-) -> tuple[OffloadRequest | None, str]:
+) -> tuple[OffloadRequest | None, Refused | None]:
     """Return the request of a workload's pods, and what is wrong with its annotations."""
     deployment = _as_deployment(objects.unwrap(workload) or workload)
     request = find("explained", deployment, None, step_input, "", siblings)
     if request is not None and request.refused is not None:
-        return request, str(request.refused)
+        return request, request.refused
     ignored = ignored_annotations_in("explained", workload, step_input, request)
-    return request, " ".join(map(str, ignored))
+    text = " ".join(map(str, ignored))
+    return request, Refused(Reason.REQUEST_IGNORED, text) if ignored else None
 
 
 def chosen(
@@ -265,11 +273,11 @@ def chosen(
     tier_file: str,
     siblings: SiblingResources = NO_SIBLINGS,
     namespace: str | None = None,
-) -> Document:
+) -> Document | Refused:
     """Return the tier that the pods name, else the only one that no other needs.
 
-    `auto` means the first labelled one that takes the pods, else the first. Raise InputError where
-    several are left.
+    `auto` means the first labelled one that takes the pods, else the first. Where several are left,
+    return what is wrong with the annotations, or raise InputError.
     """
     request, wrong = _asked(workload, step_input, siblings)
     ref = request.ref if request is not None else None
@@ -285,11 +293,12 @@ def chosen(
         named = [first] if (first := next(taking, None)) else labelled[:1]
     if len(found := named or top_tiers(tiers)) == 1:
         return found[0]
-    says = wrong or f"the pods name {ref or 'none'}"
-    kind, _, name = access.named(objects.unwrap(workload) or workload)
+    if wrong is not None and ref is None and tiers:
+        return wrong
+    says = f"the pods name {ref or 'none'}"
     raise InputError(
         f"{tier_file}: {len(tiers)} documents, expected one tier, or the one that the pods name "
-        f"({kind} {name}: {says}); --all-tiers judges each"
+        f"({says}); --all-tiers judges each"
     )
 
 

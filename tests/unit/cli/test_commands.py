@@ -501,6 +501,10 @@ TICKS = {
         {"policy": "Off"}, [], False,
         "TurnedOff: the pods have modelplane.ai/kv-offload-policy: Off",
     ),
+    "off, and refused": (
+        {"policy": "Off", "packages": "lmcache=none"}, [], False,
+        "note: without that it is refused: VersionMismatch",
+    ),
     "a namespace that is admitted": ({}, ["--namespace", "team-a"], True, "LMCacheMPConnector"),
     "one that is not": (
         {}, ["--namespace", "team-z"], False,
@@ -586,10 +590,10 @@ LABELLED = "metadata:\n  labels: {modelplane.ai/kv-offload-auto: 'true'}\n"
 # annotations of the pods, of the workload -> exit code, what is said, with two tiers given
 AMONG_TIERS: dict[str, tuple[dict[str, Any], dict[str, str], int, str]] = {
     "a policy that YAML reads as false": (
-        {"tier": "smallest", "policy": False}, {}, 2, 'write "Off" in quotes',
+        {"tier": "smallest", "policy": False}, {}, 3, 'write "Off" in quotes',
     ),
     "annotated in the wrong place": (
-        {}, {"tier": "smallest"}, 2, "Deployment qwen: modelplane.ai/kv-offload-tier under",
+        {}, {"tier": "smallest"}, 3, "RequestIgnored: modelplane.ai/kv-offload-tier under",
     ),
     "auto, and none is labelled": (
         {"tier": "auto"}, {}, 2, "the pods name modelplane-system/auto",
@@ -605,7 +609,26 @@ def test_explain_says_what_is_wrong_where_several_tiers_are_given(write, name: s
         asked = {f"{REQUESTING}{key}": value for key, value in annotations.items()}
         place["metadata"]["annotations"] = asked
     result = run("explain", write("d.yaml", yaml.safe_dump(document)), *TIERS)
-    assert (result.exit_code, said in result.stderr) == (code, True), result.stderr
+    assert (result.exit_code, said in " ".join(result.output.split())) == (code, True)
+
+
+def test_explain_says_where_an_unknown_kind_is_annotated(write) -> None:
+    document = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    document |= {"apiVersion": "acme.example/v1", "kind": "Rack"}
+    document["spec"]["template"]["metadata"]["annotations"] = {f"{REQUESTING}tier": "smallest"}
+    result = run("explain", write("r.yaml", yaml.safe_dump(document)), *TIERS[:2])
+    said = "add to the step's input: paths: [{kind: Rack, path: spec.template}]"
+    shown = " ".join(result.stdout.replace("│", " ").split())
+    assert (result.exit_code, said in shown) == (3, True), result.output
+
+
+def test_explain_names_a_wrong_place_before_what_the_tier_refuses(write) -> None:
+    document = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    document["metadata"]["annotations"] = {f"{REQUESTING}tier": "turns"}
+    result = run("explain", write("d.yaml", yaml.safe_dump(document)), *TIERS[2:], "-o", "json")
+    (shown,) = json.loads(result.stdout)["workloads"]
+    assert (result.exit_code, shown["reason"]) == (3, "RequestIgnored")
+    assert "without that it is refused: EngineUnsupported: HiCache" in shown["notes"][0]
 
 
 def test_explain_chooses_for_auto_as_the_function_does(write) -> None:
