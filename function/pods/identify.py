@@ -64,11 +64,12 @@ def _begins_with_flag(container: Mapping[str, Any]) -> bool:
 def _of_input(
     reference: ImageReference, engine_images: Mapping[str, EngineImage]
 ) -> EngineImage | None:
-    """Return the Input's row of an image: by its name and tag, else by its name."""
+    """Return the Input's row of an image: with its tag, else without; as written, else by name."""
     if not engine_images:
         return None
-    named = engine_images.get(f"{reference.name}:{reference.tag}")
-    return named or engine_images.get(reference.name)
+    names = (reference.repository, reference.name)
+    keys = (*(f"{name}:{reference.tag}" for name in names), *names)
+    return next((engine_images[key] for key in keys if key in engine_images), None)
 
 
 def identify(

@@ -31,6 +31,8 @@ MINE = {
     "serve": EngineImage(engine="SGLang", entrypoint=["python3", "-m", "x"]),
     "llm": EngineImage(engine="vLLM", version="0.32.0"),
     "llm:v7": EngineImage(engine="vLLM", version="0.34.0"),
+    "corp.example/ml/llm": EngineImage(engine="vLLM", version="0.30.0"),
+    "corp.example/ml/llm:v8": EngineImage(engine="vLLM", version="0.31.0"),
 }
 
 
@@ -253,6 +255,27 @@ FOUND = {
     ),
     "the input's version of a tag before that of its image": (
         [pod("reg/team/llm:v7", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.34.0", "engineImages"),
+    ),
+    "the input's version of a repository as the pod has it": (
+        [pod("corp.example/ml/llm:v6", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.30.0", "engineImages"),
+    ),
+    "the input's version of a repository and tag as the pod has them": (
+        [pod("corp.example/ml/llm:v8", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.31.0", "engineImages"),
+    ),
+    "the input's version of a tag before that of a repository": (
+        [pod("corp.example/ml/llm:v7", VLLM_CALL)],
         Declared(),
         "",
         "",
