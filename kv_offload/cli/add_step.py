@@ -10,7 +10,7 @@ from kv_offload.render import append, defaults, emit, files, packaged
 
 POLICY, REFERENCE = "Policy", "Reference"
 
-_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
 
 
 @click.command("add-step")
@@ -61,11 +61,11 @@ def command(
 ) -> None:
     """Append our step to the end of a Composition's pipeline.
 
-    SOURCE is a file with a Composition. Your own gets three lines; every other byte stays. For one
-    that a package brought (`kubectl get -o yaml`) you get a copy under another name, because
-    Crossplane undoes edits of packaged Compositions at its next start. An admission policy comes
-    with it, because Crossplane otherwise picks one of both Compositions at random. Renew the copy
-    when the package is upgraded; `kv-offload doctor` tells when.
+    SOURCE is a file with a Composition, - for the standard input. Your own gets three lines; every
+    other byte stays. For one that a package brought (`kubectl get -o yaml`) you get a copy under
+    another name, because Crossplane undoes edits of packaged Compositions at its next start. An
+    admission policy comes with it, because Crossplane otherwise picks one of both Compositions at
+    random. Renew the copy when the package is upgraded; `kv-offload doctor` tells when.
 
     With --package, SOURCE is the output of `crossplane xpkg extract`, and the step is added there.
 
@@ -80,6 +80,8 @@ def command(
       kv-offload add-step platform.gz --package platform/
       crossplane xpkg build --package-root platform/ --package-file platform.xpkg
     """
+    if str(source) == "-" and (write or folder is not None):
+        raise files.InputError("--write and --package need a file, not the standard input")
     if folder is not None:
         return _rebuild(source, folder, kind, step_name, function_name)
     text = _read(source)
@@ -151,8 +153,8 @@ def _note_modelplane(composition: files.Document) -> None:
 
 def _read(path: Path) -> str:
     """Return the text with its own line ends."""
-    files.read_text(path)  # the errors for people
-    return path.read_bytes().decode()
+    text = files.read_text(path)  # the errors for people
+    return text if str(path) == "-" else path.read_bytes().decode()
 
 
 def _write(path: Path, text: str) -> None:

@@ -370,6 +370,16 @@ def test_output_that_is_not_taken_ends_without_a_traceback() -> None:
     assert ended.stderr == "Error: the output cannot be written: No space left on device\n"
 
 
+def test_add_step_reads_the_standard_input(write) -> None:
+    text = COMPOSITION[: COMPOSITION.rindex("  - step:")]
+    piped = CliRunner().invoke(main, ["add-step", "-"], input=text)
+    assert piped.stdout == run("add-step", write("c.yaml", text)).stdout
+    assert (piped.exit_code, "name: function-kv-offload" in piped.stdout) == (0, True)
+    for more in (["--write"], ["--package", "out"]):
+        refused = CliRunner().invoke(main, ["add-step", "-", *more], input=text)
+        assert (refused.exit_code, "need a file" in refused.stderr) == (2, True)
+
+
 def test_add_step_message_names_the_position(write) -> None:
     text = COMPOSITION.replace("ModelReplica", "ModelDeployment")
     result = run("add-step", write("composition.yaml", text))

@@ -97,3 +97,9 @@ def test_comments_and_blank_lines_stay(between: list[str], windows: bool) -> Non
 def test_unsupported_compositions_are_refused(text: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         _append(text)
+
+
+@pytest.mark.parametrize("step", ["a: b", "*other", "1"])
+def test_name_that_yaml_reads_otherwise_is_refused(step: str) -> None:
+    with pytest.raises(InputError, match="cannot be inserted safely"):
+        append_step(HEAD + "  - {step: a}\n", "c.yaml", step, "f")
