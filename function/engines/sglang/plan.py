@@ -29,7 +29,9 @@ def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     for rule in RULES:
         if rule.fatal and rule.holds(after):
             raise Refused(
-                Reason.CONNECTOR_CONFLICT, f"{rule.about}; the tier brings {_ours(injection)}"
+                Reason.CONNECTOR_CONFLICT,
+                f"{rule.about}; the tier brings {_ours(injection)}: change the pod's own flags, or"
+                " name another tier",
             )
     notes = tuple(rule.about for rule in RULES if not rule.fatal and rule.holds(after))
     return FlagPlan(call, tuple(sets), taken + notes)

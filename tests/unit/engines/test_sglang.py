@@ -92,6 +92,8 @@ def test_edits(injection, words, want):
 REFUSED = [
     ("radix off", HICACHE, ["--disable-radix-cache"], "ConnectorConflict",
      "--disable-radix-cache turns off what"),
+    ("radix off, what to do", HICACHE, ["--disable-radix-cache"], "ConnectorConflict",
+     "change the pod's own flags, or name another tier"),
     ("radix off, LMCache", LMCACHE, ["--disable-radix-cache"], "ConnectorConflict",
      "--enable-lmcache does not go with --disable-radix-cache"),
     ("both caches", HICACHE, ["--enable-lmcache"], "ConnectorConflict", "exclude each other"),
