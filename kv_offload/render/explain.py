@@ -34,6 +34,7 @@ from function.pods.offload_request import (
 from function.pods.record import Record
 from function.pods.refs import Ref
 from function.pods.siblings import SiblingResources
+from function.pods.templates import FILES_VOLUME
 from function.problems import Refused
 from function.reasons import Policy, Reason
 from function.workloads import kinds
@@ -147,7 +148,8 @@ def explain(
     if request.ref is not None and auto.is_auto(request.ref):
         request = replace(request, ref=named)  # the one that is chosen
     try:
-        wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME, namespace or "")
+        name = _files_name(request)
+        wired = wire.wire(request, planned.tier, planned.backend, name, namespace or "")
     except Refused as refused:
         if blockers:  # the function says these first
             note = f"without that it is refused: {refused.reason}: {refused}"
@@ -214,7 +216,7 @@ def _takes(
         request = find("explained", named, None, step_input, "", siblings)
         if request is None or request.refused is not None:
             return False
-        wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
+        wire.wire(request, planned.tier, planned.backend, _files_name(request))
     except Refused:
         return False
     return True
@@ -335,7 +337,7 @@ def summary(
             raise _without_pods(manifest)
         if request.refused is not None:
             raise request.refused
-        wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
+        wired = wire.wire(request, planned.tier, planned.backend, _files_name(request))
     except Refused as refused:
         return Summary(False, name, f"{refused.reason}: {refused}")
     except MissingTier as missing:
@@ -361,6 +363,14 @@ def siblings_in(documents: list[Document]) -> SiblingResources:
 def _is_workload(manifest: Document) -> bool:
     deployment = _as_deployment(manifest)
     return kinds.is_known(deployment.get("apiVersion"), deployment.get("kind"))
+
+
+def _files_name(request: OffloadRequest) -> str:
+    """Return the name of the ConfigMap that wired pods mount, else one that stands for it."""
+    templates = request.workload.templates if request.workload else ()
+    volumes = (each for t in templates for each in access.objects(t.body, "spec", "volumes"))
+    found = (access.text(v, "configMap", "name") for v in volumes if v.get("name") == FILES_VOLUME)
+    return next(filter(None, found), _FILES_NAME)
 
 
 def _without_pods(manifest: Document) -> Refused:

@@ -676,6 +676,19 @@ def test_explain_passes_over_workloads_that_name_no_tier_where_others_do(write, 
     assert "router" not in result.output
 
 
+@pytest.mark.parametrize("options", [[], ["--all-tiers"]])
+def test_explain_takes_what_is_wired_already(write, options: list[str]) -> None:
+    """As `wire` prints it, and as a cluster has it: without the record."""
+    asks = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    asks["spec"]["template"]["metadata"]["annotations"] = {f"{REQUESTING}tier": "smallest"}
+    wired = run("wire", write("d.yaml", yaml.safe_dump(asks)), *TIERS[:2]).stdout
+    running = list(yaml.safe_load_all(wired))[-1]
+    del running["metadata"]["annotations"]
+    for text in (wired, yaml.safe_dump(running)):
+        result = run("explain", write("w.yaml", text), *TIERS[:2], *options)
+        assert (result.exit_code, "✔" in result.stdout) == (0, True), result.output
+
+
 def test_explain_refuses_a_pod_that_is_no_pod(write) -> None:
     document = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
     document["spec"]["template"]["spec"]["containers"][0]["env"] = ["VLLM_USE_V1=1"]
