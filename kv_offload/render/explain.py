@@ -367,8 +367,8 @@ def _is_workload(manifest: Document) -> bool:
 
 def _files_name(request: OffloadRequest) -> str:
     """Return the name of the ConfigMap that wired pods mount, else one that stands for it."""
-    templates = request.workload.templates if request.workload else ()
-    volumes = (each for t in templates for each in access.objects(t.body, "spec", "volumes"))
+    bodies = (template.body for template in request.workload.templates)
+    volumes = (each for body in bodies for each in access.objects(body, "spec", "volumes"))
     found = (access.text(v, "configMap", "name") for v in volumes if v.get("name") == FILES_VOLUME)
     return next(filter(None, found), _FILES_NAME)
 
