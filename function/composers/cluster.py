@@ -141,8 +141,9 @@ def report(call: Call, _: Input, backends: Registry) -> Answer:
         answer.ttl = TTL_UNSETTLED
         return answer
     here = [t for t in tiers if _cluster_of(t) == name]
-    rows = sorted((_row(call, t) for t in here), key=lambda row: row["name"])
-    why = {row["name"]: tier_names.unready(t) for t in here for row in (_row(call, t),)}
+    found = [(_row(call, tier), tier) for tier in here]
+    rows = sorted((row for row, _ in found), key=lambda row: row["name"])
+    why = {row["name"]: tier_names.unready(tier) for row, tier in found}
     clash = tier_conflicts.of_documents(here, backends)
     answer.conditions = [_tiers_condition(rows, why, (), clash)]
     if call.declares_status(REQUIRED_SCHEMA, "kvOffloadTiers"):

@@ -414,8 +414,7 @@ def moves_engines(child: Json) -> bool:
 def _since(child: Json, *kinds: str) -> float:
     """Return when a child's conditions of these types changed last, in seconds since 1970."""
     entries = access.objects(child, "status", "conditions")
-    times = (access.moment(e.get("lastTransitionTime")) for e in entries if e.get("type") in kinds)
-    return max([0.0, *filter(None, times)])
+    return access.latest(e.get("lastTransitionTime") for e in entries if e.get("type") in kinds)
 
 
 # Reasons of a condition that is True while the edit is not done.

@@ -1,6 +1,6 @@
 """Read values of untrusted documents, whose types need not match their schema."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -121,6 +121,11 @@ def moment(time: object) -> float | None:
         return datetime.fromisoformat(str(time)).timestamp()
     except ValueError:
         return None
+
+
+def latest(times: Iterable[object]) -> float:
+    """Return the latest of timestamps in seconds since 1970, 0.0 where there is none."""
+    return max([0.0, *filter(None, map(moment, times))])
 
 
 def first_difference(one: Any, other: Any) -> str:

@@ -78,7 +78,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_APPLIED, "    if applied is None or not is_written:", "    if not is_written:"),
     (_APPLIED, "    if applied is None or not is_written:", "    if applied is None:"),
     (_APPLIED, "_DIFFERS if is_shown else", "_DIFFERS if True else"),
-    (_APPLIED, 'and not entry.get("subresource")', ""),
+    (_APPLIED, 'if not entry.get("subresource")', ""),
     # Who is looked up
     (_CONSUMER + "lookup.py", "    if _serves_child(request, ref):", "    if False:"),
     (_CONSUMER + "lookup.py", "    if _serves_child(request, ref):", "    if True:"),

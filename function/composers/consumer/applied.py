@@ -28,7 +28,7 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
     """
     there: Json = {}
     if has(_without_status(call, key)) or has(
-        there := _object(call, key, *objects.STATUS_MANIFEST)
+        there := access.mapping(call.observed_value(key, *objects.STATUS_MANIFEST))
     ):
         return ""  # what is not written is another field, or how a value is put
     # Where nobody desires policies, an edit of those on the Object stays.
@@ -38,14 +38,9 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
     why = f"its spec.managementPolicies are {policies}" if is_read_only else call.refused_write(key)
     if is_read_only or (why and not call.is_applied(key)):
         return f"provider-kubernetes does not write the Object: {cut(why, _LONGEST_WHY)}."
-    if not has(_object(call, key, *objects.MANIFEST)):
+    if not has(access.mapping(call.observed_value(key, *objects.MANIFEST))):
         return ""  # core writes it after this call
     return _why_not_there(call, key, is_shown=bool(there))
-
-
-def _object(call: Call, key: str, *path: str) -> Json:
-    found = call.observed_value(key, *path)
-    return found if isinstance(found, dict) else {}
 
 
 def _without_status(call: Call, key: str) -> Json:
@@ -80,10 +75,5 @@ def _why_not_there(call: Call, key: str, *, is_shown: bool) -> str:
 
 def _last_written(call: Call, key: str) -> float:
     """Return when anything but the status was written last, 0.0 where nothing says so."""
-    entries = call.observed_value(key, "metadata", "managedFields")
-    times = (
-        access.moment(entry.get("time"))
-        for entry in (entries if isinstance(entries, list) else ())
-        if isinstance(entry, dict) and not entry.get("subresource")
-    )
-    return max([0.0, *filter(None, times)])
+    entries = access.objects(call.observed_value(key, "metadata", "managedFields"))
+    return access.latest(entry.get("time") for entry in entries if not entry.get("subresource"))

@@ -113,7 +113,7 @@ def _seen(call: Call, key: str) -> Json:
         if _is_object(call, key)
         else call.observed(key)
     )
-    return found if isinstance(found, dict) else {}
+    return access.mapping(found)
 
 
 def _counts(call: Call, key: str) -> Json:
