@@ -127,23 +127,23 @@ def test_state_survives_an_unreachable_workload_cluster(world: Fleet, summary: S
     probe = tier("while-away")
     away = time.monotonic()
     server.stop()
-    try:
-        world.api.apply(probe)
-        for document, kind in ((CHAT, "AgentsReady"), (QWEN, "WorkloadsReady")):
-            for each in world.objects(document):
-                world.touch(each)
-            world.until_condition(document, kind, ("Unknown", "NotObserved"), SETTLED_SECONDS)
-            message = world.message(document, kind)
-            assert message.startswith("Looks fail since ") and FIRST in message, message
-            assert not is_true(world.get(document), "Ready")
-        summary.note(f"what is not seen is said after {time.monotonic() - away:.0f} s")
-        time.sleep(max(0.0, AWAY_SECONDS + away - time.monotonic()))
-        assert not is_true(world.api.again(probe), "Ready")
-    finally:
-        server.start()
-        server.wait()
-    world.until_ready(probe, limit=SETTLED_SECONDS)
-    world.remove(probe)
+    with contextlib.ExitStack() as removal:
+        try:
+            removal.enter_context(world.applied(probe))
+            for document, kind in ((CHAT, "AgentsReady"), (QWEN, "WorkloadsReady")):
+                for each in world.objects(document):
+                    world.touch(each)
+                world.until_condition(document, kind, ("Unknown", "NotObserved"), SETTLED_SECONDS)
+                message = world.message(document, kind)
+                assert message.startswith("Looks fail since ") and FIRST in message, message
+                assert not is_true(world.get(document), "Ready")
+            summary.note(f"what is not seen is said after {time.monotonic() - away:.0f} s")
+            time.sleep(max(0.0, AWAY_SECONDS + away - time.monotonic()))
+            assert not is_true(world.api.again(probe), "Ready")
+        finally:
+            server.start()
+            server.wait()
+        world.until_ready(probe, limit=SETTLED_SECONDS)
 
 
 def test_a_tier_in_use_is_not_deleted(world: Fleet):
