@@ -136,12 +136,14 @@ class Writes(Reading):
         """Whether a reconcile that began then cannot know a composed resource, or its spec.
 
         Core finds what it composes by its names in the composite, which it may have read earlier;
-        the function looks for it where there are none, and it has answered before.
+        the function looks for it where there are none, and it has answered before. It looks by the
+        label that core takes off what it deletes.
         """
         owner = self.world.store.with_uid(controller(composed))
         read = self.read(key_of(owner), began) if owner else None
         known = read is None or composed["metadata"]["name"] in listed(read)
-        known |= read is not None and not listed(read) and "status" in read
+        is_labelled = naming.COMPOSITE_LABEL in composed["metadata"].get("labels", {})
+        known |= read is not None and not listed(read) and "status" in read and is_labelled
         return not known or self.is_unseen(composed, began)
 
     # Writes of core ------------------------------------------------------------------------------
