@@ -50,7 +50,7 @@ def test_one_consumers_edit_wakes_nobody_while_its_tier_is_rolling(storm: Storm,
     cost, plain = storm.costs["edits, Rolling"], storm.costs["many: edits"]
     summary.note(f"an edit of one of {FEW + MORE}: {cost}; without Rolling: {plain}")
     # It says that it moves, and then that it is done: 5 to 12 more calls of its own and its tier's.
-    # Waking each of the others once would cost as many as there are, beside these.
+    # Waking each of the 14 others once would add 14 to these.
     assert cost.calls - plain.calls <= FEW + MORE
 
 

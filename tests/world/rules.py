@@ -141,7 +141,7 @@ class Rules(Writes):
             self.broken(f"{key[2]} says RolledOut, and {sorted(waits)} wait")
         works = (
             bool(own)
-            and clusters <= own.keys()  # one without a child waits for its overrides' canary
+            and own.keys() == clusters  # one without a child waits for its overrides' canary
             and not earlier & clusters
             and all(
                 status(child, "Ready") == "True"
