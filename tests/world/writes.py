@@ -236,10 +236,10 @@ class Writes(Reading):
             if since == began or not self.is_unseen(self.world.store.documents[key], began)
             if not self.is_outgrown(key, since, began)
         ]
-        if len(others) >= max(1, needed(most, len(stays))) and not self.is_unseen(before, began):
+        if len(others) >= max(1, needed(most, len(stays))) and not self.is_unknown(before, began):
             self.broken(f"the edit reaches {own[2]} while {sorted(k[2] for k in others)} take it")
         # One that a reconcile gives back, unaware of what it had since, is none that it chose.
-        self.under_way[own] = _UNAWARE if self.is_unseen(before, began) else began
+        self.under_way[own] = _UNAWARE if self.is_unknown(before, began) else began
 
     def is_excused(self, child: Key, began: int) -> bool:
         """Whether a child was not ready already when it took its edit, now or as its fleet read."""
