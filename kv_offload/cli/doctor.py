@@ -66,8 +66,10 @@ def command(
         click.echo(f"{mark} {where}{finding.subject}: {finding.message}")
     if any(finding.is_problem for _, finding in findings):
         sys.exit(Failed.exit_code)
-    if output == "text":
+    if output == "text" and healthy:
         click.echo(f"✔ {healthy} composites run with our step in their pipelines.")
+    elif output == "text":
+        click.echo("· No composite here runs with our step.")
 
 
 def _examine(documents: tuple[Path, ...], function_name: str, context: str) -> doctor.Report:

@@ -253,12 +253,19 @@ class _Examination:
 
     def of_functions(self) -> Iterator[Finding]:
         known = {_name(d): d for d in self.by_kind["Function"]}
-        if not known or not any(self.stepped().values()):
+        if not any(self.stepped().values()):
             return
         ours = known.get(self.function)
-        if ours is None:
+        subject = f"Function {self.function}"
+        if not known:
+            message = (
+                "no Function is here: whether ours is installed was not checked. Documents need"
+                " functions.pkg.crossplane.io too."
+            )
+            yield Finding(False, subject, message)
+        elif ours is None:
             message = "is not installed, but a pipeline calls it. Install it."
-            yield Finding(True, f"Function {self.function}", message)
+            yield Finding(True, subject, message)
         elif access.condition(ours, "Healthy").get("status") != "True":
             said = access.condition(ours, "Healthy").get("message", "")
             yield _problem(ours, f"is not healthy: {said}")

@@ -286,6 +286,8 @@ CASES: dict[str, tuple[list[Document], list[str], list[str], int]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_doctor_findings(name: str) -> None:
     documents, problems, notes, healthy = CASES[name]
+    if not any(each.get("kind") == "Function" for each in documents):
+        documents = [*documents, function()]
     before = copy.deepcopy(documents)
     report = doctor.examine(documents, OURS)
     assert documents == before
@@ -359,3 +361,9 @@ def test_composite_that_is_not_wired_is_listed() -> None:
     message = "KVOffloadReady is False (TierNotFound): There is no tier."
     assert report.findings == [doctor.Finding(False, "ModelReplica team-a/qwen", message)]
     assert report.healthy == 1
+
+
+def test_a_dump_without_functions_says_what_was_not_checked() -> None:
+    said = doctor.examine([each for each in WELL if each["kind"] != "Function"], OURS).findings
+    assert [(f.is_problem, f.subject) for f in said] == [(False, f"Function {OURS}")]
+    assert "was not checked" in said[0].message
