@@ -48,6 +48,7 @@ def command(
     Examples:
       kv-offload doctor --context prod
     """
+    kubectl.one_source(documents, contexts)
     reports = {
         context: _examine(documents, function_name, context)
         for context in dict.fromkeys(contexts or ("",))

@@ -3,7 +3,8 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -23,6 +24,12 @@ contexts = click.option(
     multiple=True,
     help="Context of the kubeconfig; more than once for several.  [default: the current]",
 )
+
+
+def one_source(documents: Collection[Path], contexts: Collection[str]) -> None:
+    """Raise a UsageError where documents are given and a control plane is named too."""
+    if documents and contexts:
+        raise click.UsageError("--context asks a control plane: it takes no documents")
 
 
 def read(

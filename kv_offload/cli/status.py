@@ -62,6 +62,7 @@ def command(
       kv-offload status --tier kv/chat --context prod -o json
       kv-offload status --context eu --context us -o html > fleet.html
     """
+    kubectl.one_source(documents, contexts)
     if watch and documents:
         raise click.UsageError("--watch asks a control plane: it takes no documents")
     if watch and output == "html":

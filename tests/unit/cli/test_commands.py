@@ -1129,6 +1129,13 @@ def test_status_of_several_contexts_in_every_format(kubectl) -> None:
     assert (away.exit_code, away.stdout) == (2, ""), "half a fleet must not look whole"
 
 
+@pytest.mark.parametrize("command", ["doctor", "status"])
+def test_documents_and_a_context_exclude_each_other(command: str) -> None:
+    result = run(command, TIER, "--context", "prod")
+    assert result.exit_code == 2
+    assert "--context asks a control plane: it takes no documents" in result.stderr
+
+
 def test_status_watch_prints_changes_only(kubectl, monkeypatch: pytest.MonkeyPatch) -> None:
     kubectl(f"{XRDS} kvoffloadtiers.modelplane.ai modelreplicas.modelplane.ai pods")
     rounds = iter(range(2))
