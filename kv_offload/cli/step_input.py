@@ -22,7 +22,13 @@ OPTION = click.option(
 
 def load(path: Path | None, overrides: Mapping[str, str | None] | None = None) -> Input:
     """Return the Input in a file, or an empty one, with overrides. Raise InputError."""
-    return read(files.load_one(path, KIND) if path else {}, overrides)
+    if path is None:
+        return read({}, overrides)
+    document = files.load_one(path, KIND)
+    try:
+        return read(document, overrides)
+    except files.InputError as error:
+        raise files.InputError(f"{path}: {error}") from error
 
 
 def read(document: Document, overrides: Mapping[str, str | None] | None = None) -> Input:

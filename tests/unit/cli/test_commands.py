@@ -208,6 +208,14 @@ def test_unsuitable_inputs_are_refused(
     assert message in result.stderr
 
 
+def test_a_wrong_step_input_names_its_file(write) -> None:
+    text = "apiVersion: kvoffload.fn.modelplane.ai/v1alpha1\nkind: Input\nwobble: 3\n"
+    given = write("input.yaml", text)
+    result = run("wire", "--tier", TIER, "--input", given, write("d.yaml", DEPLOYMENT))
+    assert result.exit_code == 2
+    assert f"{given}: wobble: unknown field" in result.stderr
+
+
 def test_an_observed_resource_of_another_owner_exits_with_1(write) -> None:
     observed = write(
         "observed.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: other}\n"
