@@ -362,33 +362,42 @@ def of_consumer(
         reason = said.get("reason") or NOT_OBSERVED
         return Condition(CONSUMER_CONDITION, UNKNOWN, reason, said.get("message", ""))
     asked = [(namespace, frozenset(names)) for namespace, names in engines]
-    mine = [
-        row
-        for row in rows
-        if any(
-            access.text(row, "name") in names and namespace in ("", access.text(row, "namespace"))
+    found = _consumer_condition(
+        [
+            [
+                row
+                for row in rows
+                if access.text(row, "name") in names
+                and namespace in ("", access.text(row, "namespace"))
+            ]
             for namespace, names in asked
-        )
-    ]
-    found = _consumer_condition(mine)
+        ]
+    )
     # Known trouble stays in sight.
     if found.status != FALSE and (old := tier_names.unreconciled(call, tier)):
         return Condition(CONSUMER_CONDITION, UNKNOWN, NOT_OBSERVED, old)
     if found.status != TRUE or runs():
         return found
-    message = "Its engines are not all ready, so that hits of this model may be another's."
+    message = "Its engines are not all ready as wired, so that hits of this model may be another's."
     return Condition(CONSUMER_CONDITION, UNKNOWN, STARTING, message)
 
 
-def _consumer_condition(rows: list[Json]) -> Condition:
-    kind = CONSUMER_CONDITION
-    states = {access.text(row, "state") for row in rows}
-    bad = [row for row in rows if access.text(row, "state") not in _GOOD]
+def _consumer_condition(engines: list[list[Json]]) -> Condition:
+    """Return the condition of the engine that is worst off. `engines`: the rows of each."""
+    kind, order = CONSUMER_CONDITION, list(_GOOD)
+    # Engines may share a row.
+    rows = {id(row): row for found in engines for row in found}.values()
+    bad = [row for row in rows if _state(row) not in _GOOD]
     if bad:
         message = " ".join(access.text(row, "message") for row in bad[:_NAMED])
-        return Condition(kind, FALSE, access.text(bad[0], "state"), message)
-    for state in (HITTING, STORING, IDLE):
-        if state in states:
-            return Condition(kind, _GOOD[state][0], state, _GOOD[state][1])
+        return Condition(kind, FALSE, _state(bad[0]), message)
+    if engines and all(engines):
+        best = [min(order.index(_state(row)) for row in found) for found in engines]
+        state = order[max(best)]
+        return Condition(kind, _GOOD[state][0], state, _GOOD[state][1])
     message = "The tier's observer has seen no ready engine of this model."
     return Condition(kind, UNKNOWN, NOT_OBSERVED, message)
+
+
+def _state(row: Json) -> str:
+    return access.text(row, "state")

@@ -415,6 +415,42 @@ def test_hits_of_another_consumer_of_the_model_are_none_of_its_own() -> None:
         assert consumer_of(bad, runs=runs)["KVOffloadServing"] == ("False", "Failing")
 
 
+# What the observer wrote of another engine of the same consumer -> KVOffloadServing
+BESIDE_ONE_THAT_HITS = {
+    "": ("Unknown", "NotObserved"),
+    "Storing": ("Unknown", "Storing"),
+    "Idle": ("Unknown", "Idle"),
+    "Failing": ("False", "Failing"),
+    "Hitting": ("True", "Hitting"),
+}
+
+
+@pytest.mark.parametrize("state", BESIDE_ONE_THAT_HITS)
+def test_the_engine_that_is_worst_off_speaks_for_its_consumer(state: str) -> None:
+    other = engines(state, model="Qwen/Qwen3-8B") if state else []
+    second = d.engine(args=["Qwen/Qwen3-8B"])
+    second["spec"]["forProvider"]["manifest"]["metadata"]["name"] = "second"
+    required = d.requirements(tier_with(document(*engines("Hitting"), *other)))
+    asked = {"desired": {"a": d.engine(), "b": second}, "required": required}
+    there = observe(call(d.replica(), **asked))
+    got = call(d.replica(), **asked, observed=there).conditions
+    assert got["KVOffloadServing"] == BESIDE_ONE_THAT_HITS[state]
+
+
+def test_hits_are_no_hits_of_a_wiring_that_the_cluster_does_not_have() -> None:
+    asked = {"desired": {KEY: d.engine()}, "required": d.requirements(tier_with(HITS))}
+    there = observe(call(d.replica(), **asked))
+    bare = deepcopy(d.engine()["spec"]["forProvider"]["manifest"])
+    counts = {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}
+    there[KEY]["status"]["atProvider"]["manifest"] = {**bare, "status": counts}
+    there[KEY]["metadata"] |= {"generation": 1, "managedFields": [{"time": "2026-01-01T00:00:00Z"}]}
+    written = {"type": "Synced", "status": "True", "reason": "ReconcileSuccess"}
+    there[KEY]["status"]["conditions"].append({**written, "observedGeneration": 1})
+    got = call(d.replica(), **asked, observed=there, now=1e12).conditions
+    assert got["KVOffloadReady"] == ("False", "NotApplied")
+    assert got["KVOffloadServing"] == ("Unknown", "Starting")
+
+
 def test_hits_are_no_hits_of_an_engine_without_pods() -> None:
     asked = {"desired": {KEY: d.engine()}, "required": d.requirements(tier_with(HITS))}
     there = observe(call(d.replica(), **asked))
