@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, FieldRule
+from function.api.base import ApiModel, FieldRule, immutable
 from function.api.consumer import KVOffloadTierRef
 from function.api.placement import LocalRef
 
@@ -117,6 +117,8 @@ class Service(ApiModel):
 
 class DeploymentSettings(ApiModel):
     """The settings of a replica."""
+
+    rules = (immutable("inference_cluster_ref", "the old cluster would keep its pods"),)
 
     inference_cluster_ref: LocalRef
     engines: Annotated[list[EngineSpec], f.items(8, least=1, keys=("name",))]

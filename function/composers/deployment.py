@@ -68,7 +68,7 @@ def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
     provider_config = _resolve_cluster(call, answer, cluster)
     if provider_config:
         _compose_workloads(call, answer, spec, provider_config)
-    _derive_readiness(call, answer, cluster)
+    _derive_readiness(call, answer, cluster, provider_config)
     wiring = consumer.compose(call, step_input, backends)
     answer.status = _status(call, spec)
     if tier := _tier(spec, wiring, step_input.tier_namespace):
@@ -217,17 +217,20 @@ def _service(serving: str, spec: ModelDeploymentSpec) -> Json:
     }
 
 
-def _derive_readiness(call: Call, answer: Answer, cluster: str) -> None:
+def _derive_readiness(call: Call, answer: Answer, cluster: str, provider_config: str) -> None:
+    kind, reason = CONDITION_WORKLOADS, c.REASON_WAITING
     waiting = sorted(k for k, v in answer.resources.items() if not v.ready)
     unseen = outage.not_observed(call, CONDITION_WORKLOADS, answer.resources, cluster)
     old = sorted(k for k in answer.resources if call.is_observed(k) and not call.is_applied(k))
     not_applied = outage.quoted((key, _why_not_applied(call, key)) for key in old)
     if not answer.resources:
-        condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_WAITING)
+        condition = Condition(kind, FALSE, reason)
     elif unseen:
         condition = unseen
     elif not_applied:
         condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_NOT_APPLIED, not_applied)
+    elif outage.moves(call, answer.resources, provider_config, kind, reason):
+        condition = Condition(kind, FALSE, reason, f"Not on cluster {cluster} yet.")
     elif waiting:
         message = "Not ready yet: " + ", ".join(waiting)
         condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_STARTING, message)

@@ -1,10 +1,10 @@
-"""Say that the provider no longer sees parts of a composite, in one message for a whole outage.
+"""Say which parts of a composite the provider no longer sees, or not yet on another cluster.
 
 Every try has another error, and crossplane-runtime renews a condition's time with its message. The
 message of the first try is repeated, so that a status does not change with each poll.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from function.composers.conditions import REASON_NOT_OBSERVED
 from function.edge.answer import UNKNOWN, Condition
@@ -37,6 +37,20 @@ def not_observed(call: Call, kind: str, keys: Iterable[str], cluster: str) -> Co
             f" ClusterProviderConfig {call.observed_provider_config()} names."
         )
     return Condition(kind, UNKNOWN, REASON_NOT_OBSERVED, message)
+
+
+def moves(call: Call, keys: Collection[str], provider_config: str, kind: str, reason: str) -> bool:
+    """Return whether one of the parts is of another cluster than is desired.
+
+    An InferenceCluster that is built anew has another ClusterProviderConfig. An Object's status
+    repeats the old cluster until the provider has applied it on the new one. `kind`, `reason`: of
+    the condition that says so from one call to the next.
+    """
+    where = ("spec", "providerConfigRef", "name")
+    if any(call.observed_value(key, *where) not in (None, provider_config) for key in keys):
+        return True
+    waits = call.composite_condition(kind).get("reason") == reason
+    return waits and not all(map(call.is_applied, keys))
 
 
 def _said_before(call: Call, kind: str, unseen: set[str]) -> str:

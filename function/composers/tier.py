@@ -272,23 +272,13 @@ class _TierComposer:
         return self._moves(keys, c.CONDITION_AGENTS, c.REASON_WAITING)
 
     def _moves(self, keys: list[str], kind: str, reason: str) -> bool:
-        """Return whether one of the parts is of another cluster than is desired.
-
-        An InferenceCluster that is built anew has another ClusterProviderConfig. An Object's status
-        repeats the old cluster until the provider has applied it on the new one. `kind`, `reason`:
-        of the condition that says so from one call to the next.
-        """
-        where = ("spec", "providerConfigRef", "name")
-        here = (None, self.provider_config)
-        if any(self.call.observed_value(key, *where) not in here for key in keys):
-            return True
-        waits = self.call.composite_condition(kind).get("reason") == reason
-        return waits and not all(map(self.call.is_applied, keys))
+        return outage.moves(self.call, keys, self.provider_config, kind, reason)
 
     @cached_property
     def agents(self) -> Agents:
         """Return the agents on the tier's cluster."""
-        if self.moves:
+        parts = (part.key for part in self.plan.parts if part.role == AGENTS)
+        if self.moves or any(map(self.call.is_leaving, parts)):
             return Agents()
         return Agents.of(self.call, self.plan.parts, self.tier.spec.upgrade_policy)
 

@@ -218,15 +218,20 @@ class Call:
         seen = self.observed_value(key, *objects.STATUS_MANIFEST, "kind") is not None
         return str(entry.get("lastTransitionTime")) if seen else ""
 
+    def is_leaving(self, key: str) -> bool:
+        """Return whether an observed resource is being deleted: what it says soon is no more."""
+        return bool(self.observed_value(key, "metadata", "deletionTimestamp"))
+
     def observed_ready(self, key: str, *, by_existing: bool = False) -> bool:
-        """Return whether an observed Object is ready.
+        """Return whether an observed Object is ready, and stays.
 
         `by_existing`: what it stands for is ready as soon as it exists, so Synced is enough: it is
         True only after a successful write. Where the thing was there already (a Namespace that
         tiers share), provider-kubernetes v1.2.1 says Ready only at its next poll, 30 s later.
         """
         kinds = ("Ready", "Synced") if by_existing else ("Ready",)
-        return any(self.observed_condition(key, kind) == "True" for kind in kinds)
+        found = any(self.observed_condition(key, kind) == "True" for kind in kinds)
+        return found and not self.is_leaving(key)
 
     def is_applied(self, key: str, *, but: Container[str] = frozenset()) -> bool:
         """Return whether the provider has applied an Object as it is observed.

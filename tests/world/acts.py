@@ -290,9 +290,7 @@ class Play:
 
     def do_calm(self) -> None:
         """Let all happen that needs no clock."""
-        self.world.drain(
-            20_000
-        )  # a cache that lags behind its own writes makes core take many back
+        self.world.drain(20_000)  # a cache behind its own writes makes core take many back
 
     def do_wait(self, seconds: int) -> None:
         until = self.world.time + seconds

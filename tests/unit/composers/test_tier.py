@@ -1,6 +1,7 @@
 """A tier on one cluster, on a fleet, declared inline, and what is wrong with one."""
 
 import json
+from copy import deepcopy
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -2092,6 +2093,41 @@ def test_a_standalone_deployment_is_composed_and_wired() -> None:
     again = call(composite, step_input=d.COMPOSE, required=required, observed=seen)
     assert again.composite_ready == "TRUE"
     assert again.status["replicas"] == {"total": 2, "ready": 2}
+
+
+def test_a_deployment_whose_cluster_is_built_anew_waits_for_the_provider() -> None:
+    """Its Objects say of the old cluster that all is well until they are applied on the new one."""
+    old, new = ({"cluster": [d.cluster(provider_config=name)]} for name in ("gpu", "gpu-2"))
+    seen = deepcopy(observe(call(deployment(), step_input=d.COMPOSE, required=old)))
+    waiting = ("False", "WaitingForCluster")
+    composite = deployment()
+    for written, applied, condition in (
+        ("gpu", 1, waiting),
+        ("gpu-2", 1, waiting),
+        ("gpu-2", 2, ("True", "Ready")),
+    ):
+        for it in seen.values():
+            it["spec"]["providerConfigRef"]["name"] = written
+            it["metadata"]["generation"] = 1 if written == "gpu" else 2
+            synced = {"type": "Synced", "status": "True", "observedGeneration": applied}
+            it["status"]["conditions"] = [READY, synced]
+        got = call(composite, step_input=d.COMPOSE, required=new, observed=seen)
+        assert got.conditions["WorkloadsReady"] == condition
+        entry = dict(zip(("status", "reason"), condition, strict=True))
+        said = [{"type": "WorkloadsReady", **entry}]
+        composite["status"] = {**got.status, "conditions": said}
+
+
+@pytest.mark.parametrize("key", ["daemonset-agent", "service-agent"])
+def test_a_part_that_is_being_deleted_is_not_ready(key: str) -> None:
+    known = {"cluster": [d.cluster()]}
+    seen = agents(deepcopy(observe(call(d.tier(), required=known))), 3, 3)
+    assert call(d.tier(), required=known, observed=seen).composite_ready == "TRUE"
+    seen[key]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    got = call(d.tier(), required=known, observed=seen)
+    assert got.ready[key] == got.composite_ready == "FALSE"
+    if key == "daemonset-agent":
+        assert got.conditions["AgentsReady"] == ("False", "Starting")
 
 
 def deployment_outage(
