@@ -260,7 +260,11 @@ class Decider:
             return self.fall_back(self._known(request, refused.tier), refused)
         except Refused as refused:
             return self.fall_back(request, refused, found)
-        if found.unready and not request.unreadable:
+        # A record that is lost or damaged unwires none that run with this wiring.
+        is_lost = request.unreadable or (
+            request.record is None and running.has(request, wired.manifest, self._running(request))
+        )
+        if found.unready and not is_lost:
             outcome = self._wait_for_tier(request, wired, found, plan.tier.spec.wiring)
         elif recorded.has_recorded_template(request) and recorded.is_record_of(request, found):
             outcome = self._keep_recorded_wiring(request, wired, found, plan.tier.spec.wiring)
@@ -292,10 +296,12 @@ class Decider:
     def _without_forged_record(self, request: OffloadRequest) -> OffloadRequest:
         """Drop a record that no backend could have written; the annotation can be forged."""
         record = request.record
-        if record is None or not record.wired:
+        if record is None or not (record.wired or record.templates):
             return request
         problem = f"no backend is called {record.backend!r}"
-        if not record.templates:
+        if not record.wired:
+            problem = "it holds the pod templates of a wiring, and says Unwired"
+        elif not record.templates:
             problem = "it holds no pod template"
         elif record.backend in self.backends.specs:
             allows = self.backends[record.backend].allows

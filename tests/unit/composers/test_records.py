@@ -473,6 +473,23 @@ def test_edit_of_a_bare_engine_waits(state: str, has_usage: bool) -> None:
     assert "the change of their template waits" in got.messages[CONDITION]
 
 
+@pytest.mark.parametrize("annotations", [TIER, OPTIONAL], ids=["Required", "Optional"])
+@pytest.mark.parametrize("tier", [d.ready_tier(), d.unready_tier()], ids=["ready", "unready"])
+@pytest.mark.parametrize("edit", ["", "x", "Unwired"], ids=["lost", "damaged", "Unwired"])
+def test_edit_of_a_record_unwires_no_running_engine(
+    annotations: dict[str, str], tier: Document, edit: str
+) -> None:
+    got = wired(annotations=annotations)
+    seen = deepcopy(observe(got))
+    record = seen[KEY]["metadata"]["annotations"].pop(RECORD)
+    if edit:
+        said = record.replace('"Wired"', '"Unwired"') if edit == "Unwired" else edit
+        seen[KEY]["metadata"]["annotations"][RECORD] = said
+    again = run(engine(annotations), seen, [tier])
+    assert pod(again.desired[KEY]) == pod(got.desired[KEY])
+    assert [key for key in again.desired if key.startswith("usage-")]
+
+
 def test_edited_tier_keeps_the_recorded_wiring_of_a_running_engine() -> None:
     ours = wired()
     tier = d.ready_tier(startupTimeoutSeconds=900)
