@@ -1109,6 +1109,22 @@ def test_a_pair_that_disagrees_takes_no_turn_from_others() -> None:
     assert turns == ()
 
 
+def test_a_half_whose_edit_is_refused_keeps_the_other_half_too() -> None:
+    tier = d.ready_tier("n", nixl={}, **PAIR_TIER)
+    required = d.requirements(tier, name="n")
+    pair = {it: half(it, "a") for it in ("prefill", "decode")}
+    first = call(d.replica("a"), desired=pair, required=required)
+    edited = {it: half(it, "a", "vllm/vllm-openai:v0.33.0") for it in pair}
+    flags = d.wired_pod(edited["decode"])["spec"]["containers"][0]["args"]
+    flags += ["--kv-transfer-config", '{"kv_connector": "Other", "kv_role": "kv_both"}']
+    got = call(d.replica("a"), desired=edited, observed=observe(first), required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", "ConnectorConflict")
+    assert "prefill: Its pods stay as they run" in got.messages["KVOffloadReady"]
+    assert "The edit of its other half, decode, waits too." in got.messages["KVOffloadReady"]
+    for key in pair:
+        assert got.desired[key]["spec"] == first.desired[key]["spec"]
+
+
 @pytest.mark.parametrize("has_turn", [True, False])
 def test_an_engine_whose_files_have_no_place_takes_no_turn(has_turn: bool) -> None:
     """Its answer is the same with a turn and without: else it asks for one again and again."""
