@@ -72,10 +72,14 @@ def command(
 
     if [str(workload), *map(str, tier_files)].count("-") > 1:
         raise files.InputError("only one of the workload and the tiers can be read from -")
+    if all_tiers and output != "tree":
+        raise click.UsageError("--all-tiers prints a line for each tier: it takes no --output")
     overrides = {"engine": engine, "engineVersion": engine_version}
     inputs = step_input.load(input_file, overrides)
     tiers = distinct(each for path in tier_files for each in files.load_items(path))
     given = ", ".join(map(str, tier_files))
+    if not tiers:
+        raise files.InputError(f"{given}: no KVOffloadTier found")
     loaded = files.load_items(workload)
     documents = explain.workloads_in(loaded, str(workload))
     siblings = explain.siblings_in(loaded)
@@ -86,7 +90,8 @@ def command(
             if len(documents) > 1:
                 click.echo(explain.Explained(document).title)
             rows = [
-                explain.summary(document, each, inputs, given, siblings, tiers) for each in tiers
+                explain.summary(document, each, inputs, given, siblings, tiers, namespace)
+                for each in tiers
             ]
             for row in rows:
                 click.echo(str(row))

@@ -141,8 +141,7 @@ def explain(
     if request.refused is not None:
         hints = _hints(request.refused, request)
         return replace(answer, refused=request.refused, hints=hints)
-    if namespace is None and manifest is not workload:
-        namespace = (workload.get("metadata") or {}).get("namespace")
+    namespace = _consumer_namespace(workload, namespace)
     blockers = tuple(_blockers(request, named, tier, namespace))
     blockers += () if asks else misplaced
     if request.ref is not None and auto.is_auto(request.ref):
@@ -238,9 +237,23 @@ def _blockers(
     if request.policy is Policy.OFF:
         text = f"the pods have {ANNOTATION_POLICY}: Off; remove it to wire them"
         yield Refused(Reason.TURNED_OFF, text)
-    if namespace is not None and not admits(tier, namespace):
-        text = f"the tier's spec.allowedNamespaces does not admit namespace {namespace!r}"
-        yield Refused(Reason.NAMESPACE_NOT_ALLOWED, text)
+    if shut_out := _shut_out(tier, namespace):
+        yield shut_out
+
+
+def _shut_out(tier: Document, namespace: str | None) -> Refused | None:
+    """Return the refusal of a consumer's namespace, None where the tier admits it."""
+    if namespace is None or admits(tier, namespace):
+        return None
+    text = f"the tier's spec.allowedNamespaces does not admit namespace {namespace!r}"
+    return Refused(Reason.NAMESPACE_NOT_ALLOWED, text)
+
+
+def _consumer_namespace(workload: Document, namespace: str | None) -> str | None:
+    """Return the consumer's namespace: as given, else an Object's own; None if not known."""
+    if namespace is None and objects.is_object(workload):
+        return access.text(workload, "metadata", "namespace") or None
+    return namespace
 
 
 def _may_be_chosen(ref: Ref, tier: Document) -> bool:
@@ -289,8 +302,7 @@ def chosen(
         taking = (
             tier
             for tier in labelled
-            if (namespace is None or admits(tier, namespace))
-            and summary(workload, tier, step_input, tier_file, siblings, tiers).fits
+            if summary(workload, tier, step_input, tier_file, siblings, tiers, namespace).fits
         )
         named = [first] if (first := next(taking, None)) else labelled[:1]
     if len(found := named or top_tiers(tiers)) == 1:
@@ -323,8 +335,9 @@ def summary(
     tier_file: str,
     siblings: SiblingResources = NO_SIBLINGS,
     given: Sequence[Document] = (),
+    namespace: str | None = None,
 ) -> Summary:
-    """Return whether a tier would take a workload, for one line."""
+    """Return whether a tier would take a workload, for one line; `namespace` as in `explain`."""
     metadata = tier.get("metadata") or {}
     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     try:
@@ -337,6 +350,8 @@ def summary(
             raise _without_pods(manifest)
         if request.refused is not None:
             raise request.refused
+        if shut_out := _shut_out(tier, _consumer_namespace(workload, namespace)):
+            raise shut_out
         wired = wire.wire(request, planned.tier, planned.backend, _files_name(request))
     except Refused as refused:
         return Summary(False, name, f"{refused.reason}: {refused}")

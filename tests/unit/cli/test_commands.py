@@ -581,6 +581,29 @@ def test_explain_all_tiers_judges_every_tier(write) -> None:
     assert alone.exit_code == 3, "no tier takes it"
 
 
+def test_explain_all_tiers_judges_the_namespace(write) -> None:
+    path = write("d.yaml", DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    tier = ROOT / "example/native/smallest.yaml"  # admits team-a
+    every = ("explain", path, "--tier", tier, "--all-tiers")
+    for options, code, says in (
+        ((), 0, "✔ modelplane-system/native  Wired"),
+        (("-n", "team-a"), 0, "✔ modelplane-system/native  Wired"),
+        (("-n", "team-x"), 3, "✘ modelplane-system/native  NamespaceNotAllowed: "),
+    ):
+        result = run(*every, *options)
+        assert (result.exit_code, says in result.stdout) == (code, True), result.output
+
+
+def test_explain_all_tiers_ignores_nothing_silently(write) -> None:
+    path = write("d.yaml", DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    for tier, options, says in (
+        (TIER, ["-o", "json"], "--all-tiers prints a line for each tier: it takes no --output"),
+        (write("none.yaml", "# no tier yet\n"), [], "none.yaml: no KVOffloadTier found"),
+    ):
+        result = run("explain", path, "--tier", tier, "--all-tiers", *options)
+        assert (result.exit_code, says in result.stderr, result.stdout) == (2, True, "")
+
+
 def test_explain_takes_the_tier_that_the_pods_name(write) -> None:
     text = DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0")
     noted = (
