@@ -99,6 +99,8 @@ def command(
       kv-offload render tier.yaml --required clusters/ -o tree
       kv-offload render replica.yaml composition.yaml -e required/ --step compose=modelplane.yaml
     """
+    if output == "tree" and (results or full_xr or context):
+        raise click.UsageError("--results, --full-xr and --context need --output yaml or json")
     document = files.load_one(xr, "composite")
     inputs.check_composite(document, str(xr))
     if composition is None:
@@ -113,7 +115,10 @@ def command(
     import structlog
 
     from function.fn import FunctionRunner
+    from kv_offload.render import planned
 
+    if document["kind"] == "KVOffloadTier":
+        planned.named(document, str(xr))  # a name that no API server takes is refused
     # What the function logs stands beside the answer, never in it.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 

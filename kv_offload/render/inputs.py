@@ -97,6 +97,12 @@ def check_composite(xr: Mapping[str, Any], file: str) -> None:
         raise InputError(f"{file}: spec must be an object")
     if not isinstance(spec.get("crossplane") or {}, Mapping):
         raise InputError(f"{file}: spec.crossplane must be an object")
+    status = xr.get("status") or {}
+    if not isinstance(status, Mapping):
+        raise InputError(f"{file}: status must be an object")
+    conditions = status.get("conditions") or []
+    if not (isinstance(conditions, list) and all(isinstance(c, Mapping) for c in conditions)):
+        raise InputError(f"{file}: status.conditions must be a list of objects")
     if metadata.get("deletionTimestamp"):
         raise InputError(
             f"{file}: metadata.deletionTimestamp is set: Crossplane runs no function for a"

@@ -160,6 +160,7 @@ def test_a_step_of_another_function_needs_its_output(write) -> None:
         (["--observed", "absent.yaml"], "does not exist"),
         (["--required", str(TIER)], "is among the required resources too"),
         (["--output", "xml"], "'xml' is not one of"),
+        (["--output", "tree", "-r"], "--results, --full-xr and --context need --output yaml"),
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], message: str) -> None:
@@ -177,6 +178,12 @@ def test_wrong_usage_exits_with_2(arguments: list[str], message: str) -> None:
             "Pod.v1 is not one of our kinds",
         ),
         ("apiVersion: v1\nkind: Pod\n", None, "xr.yaml: metadata.name is missing"),
+        (f"{REPLICA}status: ready", COMPOSITION, "xr.yaml: status must be an object"),
+        (
+            f"{REPLICA}status: {{conditions: [Ready]}}",
+            COMPOSITION,
+            "xr.yaml: status.conditions must be a list of objects",
+        ),
         (REPLICA.replace("qwen-0,", "qwen-0, deletionTimestamp: x,"), COMPOSITION, "being deleted"),
         (
             REPLICA.replace("qwen-0,", 'qwen-0, annotations: {crossplane.io/paused: "true"},'),
@@ -767,7 +774,8 @@ SMALLEST = (ROOT / "example/lmcache/smallest.yaml").read_text()
 NO_TIER = {
     "an old version": (
         SMALLEST.replace("modelplane.ai/v1alpha1", "modelplane.ai/v1"),
-        "apiVersion: is modelplane.ai/v1, expected modelplane.ai/v1alpha1", "",
+        "apiVersion: is modelplane.ai/v1, expected modelplane.ai/v1alpha1",
+        "apiVersion: is modelplane.ai/v1, expected modelplane.ai/v1alpha1",
     ),
     "a number as name": (
         SMALLEST.replace("name: smallest", "name: 123"),
@@ -775,7 +783,12 @@ NO_TIER = {
         "metadata.name must be a string: write it in quotes",
     ),
     "a name of capitals": (
-        SMALLEST.replace("name: smallest", "name: Smallest"), "metadata.name: ", "",
+        SMALLEST.replace("name: smallest", "name: Smallest"),
+        "metadata.name: must be a DNS name", "metadata.name: must be a DNS name",
+    ),
+    "no namespace": (
+        SMALLEST.replace("namespace: modelplane-system", ""),
+        "metadata.namespace: must be set", "metadata.namespace: must be set",
     ),
     "a list as spec": (
         SMALLEST[: SMALLEST.index("spec:")] + "spec: [backend]", "", "spec must be an object",
