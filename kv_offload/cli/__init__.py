@@ -2,6 +2,8 @@
 
 import difflib
 import importlib
+import io
+import sys
 
 import click
 
@@ -64,3 +66,6 @@ def main() -> None:
     Exit codes: 0 done, 1 Crossplane would fail or a problem was found, 2 wrong usage or input,
     3 the function refused (fatal result; the composite's conditions are printed).
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")  # manifests are, whatever the locale says

@@ -56,6 +56,8 @@ def command(new: Path, now: Path, required: tuple[Path, ...], output: str) -> No
     from kv_offload.render import effects as effect_types
     from kv_offload.render import plan, tree
 
+    if str(new) == str(now) == "-":
+        raise files.InputError("only one of the tier and --now can be read from -")
     tier = files.load_one(new, "tier")
     running = files.load_one(now, "tier")
     given = [document for path in required for document in files.load_items(path)]

@@ -6,6 +6,7 @@ import sys
 import click
 
 import programs
+from kv_offload.cli.errors import user_errors
 
 
 @click.command("probe")
@@ -14,6 +15,7 @@ import programs
 @click.option("--json", "as_json", is_flag=True, help="Data instead of text.")
 @click.option("--quick", is_flag=True, help="Import nothing; read files only.")
 @click.option("--model", default="", help="A folder with the model's config.json.")
+@user_errors()
 def command(show: bool, python: str, as_json: bool, quick: bool, model: str) -> None:
     """List the engine, connectors and packages of an environment, and how to declare them.
 

@@ -39,7 +39,14 @@ _SHOWN: dict[str, Callable[[Status], str]] = {
     help="html: a map of the fleet, one page without anything from elsewhere.",
 )
 @click.option("--watch", is_flag=True, help="Print again when something changes, until Ctrl-C.")
-@click.option("--every", default=10, show_default=True, metavar="SECONDS", help="With --watch.")
+@click.option(
+    "--every",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --watch.",
+)
 @user_errors()
 def command(
     documents: tuple[Path, ...],

@@ -91,7 +91,9 @@ def parse(text: str, name: str) -> list[Document]:
 def read_text(path: Path) -> str:
     """Return the text of a file, or of the standard input for `-`."""
     try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        if str(path) == "-":  # whatever the locale's encoding is
+            return sys.stdin.buffer.read().decode()
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -161,8 +163,8 @@ def load_all(paths: Iterable[Path]) -> list[Document]:
 
 
 def load_one(path: Path, what: str) -> Document:
-    """Return the only document of a file. `what` names it in the error."""
-    documents = load(path)
+    """Return the only document of a file or of the List in it. `what` names it in the error."""
+    documents = load_items(path)
     if len(documents) != 1:
         raise InputError(f"{path}: {len(documents)} documents, expected one {what}")
     return documents[0]

@@ -42,7 +42,7 @@ def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> 
             f"{file}: the documents are of {'/'.join(titles[0])} and {'/'.join(titles[1])}:"
             " compare two versions of one tier"
         )
-    refused = _judged(now, new, given, file)
+    refused = _judged(now, new, given)
     if any(effect.verb is Verb.REFUSED for effect in refused):
         return refused
     return [
@@ -55,12 +55,12 @@ def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> 
     ]
 
 
-def _judged(now: Document, new: Document, given: Sequence[Document], file: str) -> list[Effect]:
+def _judged(now: Document, new: Document, given: Sequence[Document]) -> list[Effect]:
     """Return what refuses the edit. Raise InputError if `now` is not valid."""
     before, after = planned(now, given), planned(new, given)
     if isinstance(before, tier_plan.InvalidTier):
         lines = "\n".join(f"  {problem}" for problem in before.problems)
-        raise InputError(f"{file}: the tier of --now is not valid:\n{lines}")
+        raise InputError(f"--now: the tier is not valid:\n{lines}")
     if isinstance(after, tier_plan.InvalidTier):
         return [_refused(problem) for problem in after.problems]
     together = list(fleet_plan.conflicts(now, new, given))

@@ -1,6 +1,7 @@
 """The commands as a person uses them: output, exit codes, and errors without a traceback."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -379,13 +380,30 @@ def test_validate_refuses_a_name_that_no_api_server_takes(metadata: Any, wrong: 
         assert all(map(str.startswith, shown, wrong)) and len(shown) == len(wrong)
 
 
-def test_output_that_is_not_taken_ends_without_a_traceback() -> None:
-    command = [sys.executable, "-c", "from kv_offload.cli import main; main()", "render", str(TIER)]
-    command += ["--required", str(TIER.parent / "required")]
+PROGRAM = [sys.executable, "-c", "from kv_offload.cli import main; main()"]
+RENDER = ["render", str(TIER), "--required", str(REQUIRED), "--output", "tree"]
+
+
+@pytest.mark.parametrize("command", [RENDER, ["version"], ["probe", "--print"]])
+def test_output_that_is_not_taken_ends_without_a_traceback(command: list[str]) -> None:
     with open("/dev/full", "w") as full:
-        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        ended = subprocess.run(PROGRAM + command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert ended.returncode == 1
     assert ended.stderr == "Error: the output cannot be written: No space left on device\n"
+
+
+def test_output_is_utf8_in_any_locale() -> None:
+    latin = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    ended = subprocess.run(PROGRAM + RENDER, capture_output=True, env=latin)
+    assert (ended.returncode, "├── ✔ Accepted" in ended.stdout.decode()) == (0, True)
+
+
+def test_standard_input_that_is_not_utf8_is_refused() -> None:
+    posix = os.environ | {"LC_ALL": "C"}  # Python takes any byte there
+    ended = subprocess.run(
+        [*PROGRAM, "validate", "-"], input=b"\xff\xfe", capture_output=True, env=posix
+    )
+    assert (ended.returncode, ended.stderr) == (2, b"Error: -: not UTF-8 text\n")
 
 
 def test_add_step_reads_the_standard_input(write) -> None:
@@ -828,6 +846,13 @@ def test_plan_names_the_file_that_is_no_tier(write) -> None:
     assert f"Error: {bad}: apiVersion" in run("plan", bad, "--now", good).stderr
 
 
+def test_plan_names_the_side_that_is_not_valid(write) -> None:
+    good, bad = write("good.yaml", SMALLEST), write("bad.yaml", SMALLEST.replace("sizeGiB", "size"))
+    assert "Error: --now: the tier is not valid:" in run("plan", good, "--now", bad).stderr
+    both = run("plan", "-", "--now", "-")
+    assert (both.exit_code, "only one of the tier and --now can" in both.stderr) == (2, True)
+
+
 def test_render_takes_a_spec_that_is_null(write) -> None:
     text = SMALLEST[: SMALLEST.index("spec:")]
     for spec in ("spec:", "spec: {crossplane: }"):
@@ -1193,7 +1218,8 @@ def test_status_watch_prints_changes_only(kubectl, monkeypatch: pytest.MonkeyPat
     result = run("status", "--watch", "--every", "3")
     assert result.stdout.count("✔ ModelReplica team-a/qwen-0: Wired") == 1
     assert result.stderr.count("Reading the control plane") == 1
-    for refused in (["--watch", str(TIER)], ["--watch", "-o", "html"]):
+    wrong = ["--watch", "--every", "0"]  # would ask without a pause
+    for refused in (["--watch", str(TIER)], ["--watch", "-o", "html"], wrong):
         assert run("status", *refused).exit_code == 2
 
 

@@ -67,3 +67,9 @@ def test_one_document_is_expected(tmp_path: Path) -> None:
     path.write_text("apiVersion: v1\nkind: A\n---\napiVersion: v1\nkind: B\n")
     with pytest.raises(files.InputError, match="2 documents, expected one composite"):
         files.load_one(path, "composite")
+
+
+def test_the_only_item_of_a_list_is_one_document(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: A}\n")
+    assert files.load_one(path, "composite") == {"apiVersion": "v1", "kind": "A"}

@@ -416,7 +416,7 @@ def test_plan_tells_when_engines_get_the_new_wiring(update: str | None, said: st
             "compare two versions",
         ),
         (CHAT, {**CHAT, "kind": "Pod"}, "kind is Pod, expected KVOffloadTier"),
-        (edited(CHAT, backend="No"), CHAT, "the tier of --now is not valid"),
+        (edited(CHAT, backend="No"), CHAT, "--now: the tier is not valid"),
     ],
 )
 def test_incomparable_documents_are_refused(
