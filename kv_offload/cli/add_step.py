@@ -90,6 +90,10 @@ def command(
     _note_modelplane(composition)
     if packaged.is_packaged(composition) and not append.has_step(composition, function_name):
         changed = _copy(composition, name, select, step_name, function_name, str(source))
+    elif name is not None:
+        raise files.InputError(
+            f"--name: {source} gets no copy, as it belongs to no package or has the step already"
+        )
     else:
         changed = append.append_step(text, str(source), step_name, function_name)
     if not write:

@@ -76,7 +76,9 @@ def only(documents: list[Document], file: str) -> int:
     """Return the index of the one Composition among documents. Raise InputError."""
     indexes = [i for i, document in enumerate(documents) if document.get("kind") == "Composition"]
     if len(indexes) != 1:
-        raise InputError(f"{file}: {len(indexes)} Compositions, expected one")
+        is_list = any(str(document.get("kind")).endswith("List") for document in documents)
+        how = ": give it alone, by kubectl get composition NAME -o yaml" if is_list else ""
+        raise InputError(f"{file}: {len(indexes)} Compositions, expected one{how}")
     return indexes[0]
 
 

@@ -94,8 +94,7 @@ class Explained:
     @property
     def memory(self) -> list[MemoryChange]:
         """Return what wiring changes in the memory of its pods."""
-        before, after = (_as_deployment(each) for each in (self.before, self.after or self.before))
-        return memory.changes(before, after)
+        return memory.changes(self.before, self.after or self.before)
 
     def diff(self) -> str:
         """Return what wiring changes, as a unified diff of the canonical YAML."""

@@ -284,6 +284,16 @@ def test_add_step_requires_another_name_for_a_copy(write) -> None:
     assert "needs another name than replicas" in result.stderr
 
 
+def test_add_step_refuses_what_it_would_ignore(write) -> None:
+    item = f"apiVersion: v1\nkind: List\nitems: [{json.dumps(yaml.safe_load(COMPOSITION))}]\n"
+    for text, options, says in (
+        (COMPOSITION, ["--name", "mine"], "--name: "),
+        (item, [], "0 Compositions, expected one: give it alone, by kubectl get composition NAME"),
+    ):
+        result = run("add-step", write("c.yaml", text), *options)
+        assert (result.exit_code, says in result.stderr, result.stdout) == (2, True, "")
+
+
 def test_add_step_does_not_change_a_package_with_the_step(write) -> None:
     text = COMPOSITION.replace(
         "metadata: {name: replicas}",
