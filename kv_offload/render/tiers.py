@@ -7,6 +7,7 @@ from function.api import fields as f
 from function.api.base import ApiModel, parse
 from function.backends.registry import BACKENDS
 from function.composers import quarantine, tier_plan
+from function.composers.fleet_rollout import stamped
 from function.composers.tier_plan import TierPlan
 from function.contract.backend import ModelName
 from function.edge.structs import encode
@@ -79,8 +80,7 @@ def plan_of(document: Document, file: str, given: Sequence[Document]) -> tuple[T
     if not spec.get("clusterSelector"):
         return planned_as(namespace, name, spec, file, given, quarantine.numbers(document)), []
     planned_as(namespace, name, spec, file, given)
-    child = {k: v for k, v in spec.items() if k != "clusterSelector"}
-    child["inferenceClusterRef"] = {"name": "any"}
+    child = {**stamped(spec), "inferenceClusterRef": {"name": "any"}}
     note = "a fleet tier: addresses differ on each cluster"
     return planned_as(namespace, name, child, file, given), [note]
 

@@ -593,10 +593,11 @@ def test_explain_takes_several_documents_standard_input_and_fleets(write) -> Non
     bad = good.replace("v0.33.0", "v0.29.0").replace("{name: qwen}", "{name: old}")
     stream = f"{SERVICE}---\n{good}---\n{bad}"
     fleet = write("fleet.yaml", FLEET)
-    result = CliRunner().invoke(main, ["explain", "-", "--tier", str(fleet)], input=stream)
-    assert result.exit_code == 3
-    assert "✔ can be wired" in result.stdout and "✘ is not wired" in result.stdout
-    assert "note: a fleet tier" in result.stdout
+    for tier in (fleet, ROOT / "example/fleet/tier.yaml"):  # waves and overrides too
+        result = CliRunner().invoke(main, ["explain", "-", "--tier", str(tier)], input=stream)
+        assert result.exit_code == 3
+        assert "✔ can be wired" in result.stdout and "✘ is not wired" in result.stdout
+        assert "note: a fleet tier" in result.stdout
     alone = CliRunner().invoke(main, ["explain", "-", "--tier", str(fleet)], input=SERVICE * 1)
     assert (alone.exit_code, "Service is not a known" in alone.stderr) == (2, True)
 
