@@ -23,6 +23,7 @@ from kv_offload.render.tiers import plan_of
 Document = dict[str, Any]
 
 _FILE = "the tiers"
+_PROVIDER_CONFIG = ("status", "providerConfigRef", "name")
 _MEANS = {
     Treatment.REFUSE: "refused today",
     Treatment.CAUTION: "wired with this warning",
@@ -100,7 +101,7 @@ def _of_workload(request: OffloadRequest, tiers: Sequence[Document]) -> Iterator
     if ref is not None and auto.is_auto(ref):
         ref = auto.recorded(request.record) or ref
     named = str(ref or "")
-    tier = next((t for t in tiers if named in _names(t)), None)
+    tier = _serving(request, [t for t in tiers if named in _names(t)])
     if request.refused is not None or tier is None:
         problem = str(request.refused or f"KVOffloadTier {named} is not among the documents")
         yield Audited(title, "", named, problem=problem)
@@ -115,6 +116,13 @@ def _of_workload(request: OffloadRequest, tiers: Sequence[Document]) -> Iterator
             yield Audited(title, engine, named, problem=str(refused))
         else:
             yield Audited(title, engine, named, found)
+
+
+def _serving(request: OffloadRequest, called: Sequence[Document]) -> Document | None:
+    """Return the tier of the workload's cluster, else the first of those with the name."""
+    where = request.provider_config
+    here = (t for t in called if where and access.text(t, *_PROVIDER_CONFIG) == where)
+    return next(here, next(iter(called), None))
 
 
 def _names(tier: Document) -> set[str]:

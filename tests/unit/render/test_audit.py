@@ -110,6 +110,23 @@ def test_a_childs_label_names_its_fleet() -> None:
     assert ids(found, Treatment.REFUSE) == ["KVO-2026-001"]
 
 
+@pytest.mark.parametrize(("cluster", "refused"), [("a", []), ("b", ["KVO-2026-001"])])
+def test_an_engine_is_judged_by_the_child_on_its_cluster(cluster: str, refused: list[str]) -> None:
+    """Where an edit goes in waves, children of one fleet differ."""
+    fleet, children = tier("fleet/tier.yaml"), []
+    for name, path in (("a", "lmcache/smallest.yaml"), ("b", "lmcache/in-process.yaml")):
+        child = tier(path)
+        child["metadata"] |= {
+            "name": f"chat-{name}",
+            "labels": {"modelplane.ai/kv-offload-fleet": "chat"},
+        }
+        children.append({**child, "status": {"providerConfigRef": {"name": name}}})
+    workload = as_object(deployment("chat"), {})
+    workload["spec"]["providerConfigRef"] = {"kind": "ClusterProviderConfig", "name": cluster}
+    (found,) = audit([fleet, *children, workload], Input())
+    assert ids(found, Treatment.REFUSE) == refused
+
+
 def test_workloads_without_a_request_are_passed_over() -> None:
     workload = deployment("x")
     del workload["spec"]["template"]["metadata"]
