@@ -126,9 +126,9 @@ def command(
         xr=document,
         composition=chosen,
         runners={defaults.FUNCTION: FunctionRunner(clock=lambda: conditions.NOW), **presets},
-        observed=files.load_all(observed),
+        observed=[document for path in observed for document in files.load_items(path)],
         required=looked_up,
-        credentials=files.load_all(credentials),
+        credentials=[document for path in credentials for document in files.load_items(path)],
         schemas=files.load_schemas(schemas) if schemas else (),
     )
     try:

@@ -1079,6 +1079,15 @@ def test_clusters_are_read_from_a_list(write) -> None:
     assert "differs: lmcache.l1.sizeGiB: 200 -> 100\n" in shown.stdout
 
 
+def test_observed_resources_are_read_from_a_list(write) -> None:
+    first = run("render", TIER, "-e", REQUIRED)
+    _, *items = yaml.safe_load_all(first.stdout)
+    listed = {"apiVersion": "v1", "kind": "List", "items": items}
+    observed = write("list.yaml", yaml.safe_dump(listed))
+    again = run("render", TIER, "-e", REQUIRED, "--observed", observed)
+    assert (again.exit_code, again.stdout) == (0, first.stdout)
+
+
 def test_log_goes_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug of ours is logged with its traceback; what is printed stays JSON."""
 
