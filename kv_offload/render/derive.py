@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from function.kube import naming
+from function.kube import access, naming
 
 Document = dict[str, Any]
 
@@ -41,7 +41,7 @@ def valid_name(name: str, api_version: str, kind: str) -> bool:
 
 def controller(document: Mapping[str, Any]) -> Document | None:
     """Return the ownerReference that controls a document, if any."""
-    owners = (document.get("metadata") or {}).get("ownerReferences") or ()
+    owners = access.objects(document, "metadata", "ownerReferences")
     return next((owner for owner in owners if owner.get("controller")), None)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from crossplane.function import resource
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from function.kube import naming
+from function.kube import access, naming
 from kv_offload.render import conditions, derive, pipeline
 from kv_offload.render.derive import KEY_ANNOTATION, quote
 from kv_offload.render.schemas import Schemas
@@ -186,10 +186,12 @@ class _Reconcile:
         """Return observed resources by key, in the order of the composite's references."""
         observed = {}
         namespace = self.xr["metadata"].get("namespace") or ""
-        for ref in _machinery(self.xr).get("resourceRefs") or ():
-            place = namespace or ref.get("namespace", "")
-            document = self.store.get((ref["apiVersion"], ref["kind"], place, ref.get("name", "")))
-            if not ref.get("name") or document is None:
+        for ref in access.objects(_machinery(self.xr), "resourceRefs"):
+            api_version, kind, place, name = (
+                access.text(ref, field) for field in ("apiVersion", "kind", "namespace", "name")
+            )
+            document = self.store.get((api_version, kind, namespace or place, name))
+            if not name or document is None:
                 continue
             owner = derive.controller(document)
             if owner is not None and owner.get("uid") != self.xr["metadata"].get("uid"):

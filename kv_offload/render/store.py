@@ -8,19 +8,15 @@ or by kind lists every namespace when none is named, ordered by namespace and na
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from function.kube import access
+
 Document = dict[str, Any]
 Key = tuple[str, str, str, str]
 
 
 def key_of(document: Mapping[str, Any]) -> Key:
-    """Return (apiVersion, kind, namespace, name); an absent value is ""."""
-    metadata = document.get("metadata") or {}
-    return (
-        document.get("apiVersion") or "",
-        document.get("kind") or "",
-        metadata.get("namespace") or "",
-        metadata.get("name") or "",
-    )
+    """Return (apiVersion, kind, namespace, name); "" for what is no string."""
+    return access.text(document, "apiVersion"), *access.named(document)
 
 
 class Store:

@@ -1088,6 +1088,15 @@ def test_observed_resources_are_read_from_a_list(write) -> None:
     assert (again.exit_code, again.stdout) == (0, first.stdout)
 
 
+@pytest.mark.parametrize(
+    "metadata", ["{name: [a]}", "{name: a, namespace: {}}", "{name: a, ownerReferences: [x]}"]
+)
+def test_render_takes_odd_metadata_of_other_objects(write, metadata: str) -> None:
+    other = write("o.yaml", f"apiVersion: v1\nkind: A\nmetadata: {metadata}\n")
+    for option, code in (("-e", 0), ("--observed", 1)):  # in no namespace
+        assert run("render", TIER, "-e", REQUIRED, option, other).exit_code == code
+
+
 def test_log_goes_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug of ours is logged with its traceback; what is printed stays JSON."""
 
