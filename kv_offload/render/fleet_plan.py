@@ -32,7 +32,8 @@ _HALTED = "no cluster while these do not work, which have the edit: {}; then:"
 _NONE_GIVEN = (
     "no InferenceCluster that the fleet selects is given: which leave or join, which agents"
     " restart and in which turns is not known. Give the clusters, the child tiers and the Usages"
-    " with --required (kubectl get inferenceclusters,kvot,usages -A -o yaml)"
+    " with --required (kubectl get -A -o yaml"
+    " inferenceclusters,kvot,usages.protection.crossplane.io)"
 )
 _SELECTS_NONE = (
     "no given InferenceCluster carries these labels: ClusterResolved becomes False"

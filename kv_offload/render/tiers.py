@@ -54,14 +54,19 @@ class _Metadata(ApiModel):
 
     name: Annotated[f.DnsName, f.text(most=63)]
     namespace: f.DnsLabel
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
 
 
 def wrong_identity(tier: Document) -> tuple[str, ...]:
-    """Return what is wrong with a tier's apiVersion, name and namespace."""
+    """Return what is wrong with a tier's apiVersion and metadata."""
     if tier.get("apiVersion") != API_VERSION:
         return (f"apiVersion: is {tier.get('apiVersion')}, expected {API_VERSION}",)
     metadata = access.mapping(tier, "metadata")
-    known = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    known: Document = {k: metadata[k] for k in ("name", "namespace") if k in metadata}
+    for key in ("labels", "annotations"):  # where null is an empty string
+        values = access.mapping(metadata, key).items()
+        known[key] = {name: value for name, value in values if value is not None}
     return tuple(map(str, parse(_Metadata, known, "metadata")[1]))
 
 

@@ -376,6 +376,11 @@ METADATA: list[tuple[Any, list[str]]] = [
     ({"name": "a" * 64, "namespace": "team"}, ["name: must have at most 63 characters"]),
     ({"name": 12, "namespace": "team"}, ["name: must be a string, not 12"]),
     ({"namespace": "team"}, ["name: must be set"]),
+    ({"name": "chat", "namespace": "team", "labels": None, "annotations": {"a": None}}, []),
+    (
+        {"name": "chat", "namespace": "team", "labels": {"x/auto": True}, "annotations": {"a": 1}},
+        ["annotations.a: must be a string, not 1", 'labels["x/auto"]: must be a string, not true'],
+    ),
     ("chat", ["name: must be set", "namespace: must be set"]),
 ]
 
