@@ -85,10 +85,14 @@ def audit(documents: Sequence[Document], step_input: Input) -> list[Audited]:
     return found
 
 
+def _record(document: Document) -> record.Record | None:
+    text = access.texts(document, "metadata", "annotations").get(ANNOTATION_RECORD, "")
+    return record.load(text)[0] if text else None
+
+
 def _recorded(document: Document) -> KVOffloadTierRef | None:
     """Return the tier of a workload's record: a field of its composite may have named it."""
-    text = access.texts(document, "metadata", "annotations").get(ANNOTATION_RECORD, "")
-    known, _ = record.load(text) if text else (None, "")
+    known = _record(document)
     namespace, _, name = known.tier.partition("/") if known else ("", "", "")
     return KVOffloadTierRef(name=name, namespace=namespace) if name else None
 
@@ -99,11 +103,14 @@ def _of_workload(request: OffloadRequest, tiers: Sequence[Document]) -> Iterator
     title = f"{manifest.get('kind')} {'/'.join(filter(None, names))}"
     ref = request.ref
     if ref is not None and auto.is_auto(ref):
-        ref = auto.recorded(request.record) or ref
+        ref = auto.recorded(_record(request.resource)) or ref
     named = str(ref or "")
     tier = _serving(request, [t for t in tiers if named in _names(t)])
     if request.refused is not None or tier is None:
-        problem = str(request.refused or f"KVOffloadTier {named} is not among the documents")
+        missing = f"KVOffloadTier {named} is not among the documents"
+        if ref is not None and auto.is_auto(ref):
+            missing = f"{named} has chosen no tier yet: audit what runs, or what wire prints"
+        problem = str(request.refused or missing)
         yield Audited(title, "", named, problem=problem)
         return
     for each in request.engines:

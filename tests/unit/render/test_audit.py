@@ -9,6 +9,7 @@ from function.api.input import Input
 from function.contract.advisories import Treatment
 from kv_offload.render import files
 from kv_offload.render.audit import Audited, audit, lines
+from kv_offload.render.wiring import Wirer
 
 EXAMPLES = Path(__file__).parents[3] / "example"
 
@@ -86,6 +87,10 @@ def test_settings_and_other_rules_are_no_finding() -> None:
     [
         ([deployment("other")], "KVOffloadTier modelplane-system/other is not among the documents"),
         (
+            [tier("native/shared.yaml"), deployment("auto")],
+            "modelplane-system/auto has chosen no tier yet: audit what runs, or what wire prints",
+        ),
+        (
             [tier("hicache/files.yaml"), deployment("turns-files")],
             "HiCache works with SGLang only; this engine is vLLM. Use a tier of backend Native, "
             "Mooncake or LMCache.",
@@ -125,6 +130,15 @@ def test_an_engine_is_judged_by_the_child_on_its_cluster(cluster: str, refused: 
     workload["spec"]["providerConfigRef"] = {"kind": "ClusterProviderConfig", "name": cluster}
     (found,) = audit([fleet, *children, workload], Input())
     assert ids(found, Treatment.REFUSE) == refused
+
+
+def test_an_engine_that_names_auto_is_judged_by_the_tier_of_its_record() -> None:
+    chosen = tier("native/smallest.yaml")
+    chosen["metadata"]["labels"] = {"modelplane.ai/kv-offload-auto": "true"}
+    wirer = Wirer([chosen], Input(), "team-a")
+    *_, workload = wirer.wire_all([deployment("auto") | {"metadata": {"name": "a"}}]).documents
+    (found,) = audit([chosen, workload], Input())
+    assert (found.tier, found.problem) == ("modelplane-system/native", "")
 
 
 def test_workloads_without_a_request_are_passed_over() -> None:
