@@ -170,7 +170,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (_CONSUMER + "decision.py", 'update.update == "Pinned" and', "False and"),
     # What holds back, and what is kept
-    (_CONSUMER + "decision.py", "if found.unready and not request.unreadable:", "if False:"),
+    (_CONSUMER + "decision.py", "if found.unready and not is_lost:", "if False:"),
     (
         _CONSUMER + "decision.py",
         'if recorded.has_recorded_template(request):\n            text = f"Still',
@@ -213,8 +213,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _CONSUMER + "decision.py",
-        "if found.unready and not request.unreadable:",
-        "if found.unready and not request.unreadable and request.record is None:",
+        "if found.unready and not is_lost:",
+        "if found.unready and not is_lost and request.record is None:",
     ),
     (_CONSUMER + "composer.py", "        self.answer.ready = False\n", ""),
     (

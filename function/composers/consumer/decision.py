@@ -185,11 +185,13 @@ class Decider:
         if manifest is None or record is None:
             return ""
         is_wired = partial(self._is_wired_as, request, manifest, record)
+        # Core writes the record and the pods at once.
+        path = ("metadata", "annotations", names.ANNOTATION_RECORD)
+        is_written = self.call.observed_value(request.key, *path) == record.text
+        if is_written and not is_wired(self._running(request)):
+            return _LACKS
         if request.is_bare:
-            # Core writes the record and the pods at once.
-            path = ("metadata", "annotations", names.ANNOTATION_RECORD)
-            is_written = self.call.observed_value(request.key, *path) == record.text
-            return _LACKS if is_written and not is_wired(self._running(request)) else ""
+            return ""
         why = applied.problem(self.call, request.key, request.resource, is_wired)
         return f"The cluster does not have this: {why}" if why else ""
 
