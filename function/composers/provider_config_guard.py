@@ -41,11 +41,16 @@ def observed(call: Call) -> dict[str, str]:
 
 
 def in_force(call: Call, clusters: Iterable[str]) -> set[str]:
-    """Return those of the clusters whose guard the provider has observed.
+    """Return those of the clusters whose guard the provider has observed, and which stays.
 
     It marks the ProviderConfig as used before anything else, and can be right or wrong after that.
     """
-    return {c for c in clusters if call.observed_condition(_KEY + c, "Synced") != "Unknown"}
+    return {
+        c
+        for c in clusters
+        if call.observed_condition(_KEY + c, "Synced") != "Unknown"
+        and not call.is_leaving(_KEY + c)
+    }
 
 
 def _provider_config(call: Call, key: str) -> str:

@@ -1722,6 +1722,11 @@ PARTING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         LEAVING,
         ["hold-us", "tier-eu", "tier-us"],
     ),
+    "and not while somebody deletes the guard": (
+        DEFERRED | {"hold-us": terminating({"metadata": {}, **DEFERRED["hold-us"]})},
+        LEAVING,
+        ["hold-us", "tier-eu", "tier-us"],
+    ),
     "then it goes": (DEFERRED, LEAVING, ["hold-us", "tier-eu"]),
     "and may still be there": (AWAY, LEAVING, ["hold-us", "tier-eu"]),
     "as core saw it before": (
