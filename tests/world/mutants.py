@@ -29,6 +29,7 @@ _IN_USE = "function/composers/in_use.py"
 _USAGE, _ADMISSION = "function/composers/usage.py", "function/composers/admission.py"
 
 _APPLIED = _CONSUMER + "applied.py"
+_GUARD = "function/composers/provider_config_guard.py"
 # The unit tests that are about a file: they run before the others.
 _FIRST = {
     _ROLLOUT: ("test_wiring_update", "test_quarantine"),
@@ -578,7 +579,16 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "return self.staying | self.anew if self.resolved else set(self.clusters)",
         "return set(self.clusters)",
     ),
-    ("function/composers/provider_config_guard.py", '"Synced") != "Unknown"}', '"Synced")}'),
+    (_GUARD, '"Synced") != "Unknown"', '"Synced")'),
+    (_GUARD, "and not call.is_leaving(_KEY + c)", ""),
+    ("function/edge/request.py", "found and not self.is_leaving(key)", "found"),
+    ("function/composers/tier.py", " or any(map(self.call.is_leaving, parts))", ""),
+    ("function/composers/serving.py", "order[max(best)]", "order[min(best)]"),
+    ("function/composers/serving.py", "if engines and all(engines):", "if any(engines):"),
+    (_CONSUMER + "composer.py", "o.reason is not Reason.NOT_APPLIED", "True"),
+    (_CONSUMER + "composer.py", "plan.description.pairs_phases and (half", "(half"),
+    (_CONSUMER + "decision.py", "is_written and not is_wired", "False and not is_wired"),
+    ("function/composers/deployment.py", "outage.moves(call, answer", "False and (call, answer"),
     # Quarantine
     (_QUARANTINE, "sorted(accused - opened)", "sorted(accused)"),
     (_QUARANTINE, "if model in found or len(found) < MOST:", "if True:"),
