@@ -246,11 +246,20 @@ class Fleet:
         name = node["metadata"]["name"]
         # A DaemonSet's controller that sees the pod's end before the node's makes another one for
         # that node, and counts it until something else changes: no event tells it of the node.
-        for _ in range(5):
-            for pod in api.list("v1", "Pod"):
-                if name in (pod["spec"].get("nodeName"), _meant_for(pod)):
-                    api.delete(pod, at_once=True)
+        quiet = 0
+        for _ in range(120):
+            if quiet == 5:  # seconds in which none came: it knows of the node, be it late
+                return
+            found = [
+                pod
+                for pod in api.list("v1", "Pod")
+                if name in (pod["spec"].get("nodeName"), _meant_for(pod))
+            ]
+            for pod in found:
+                api.delete(pod, at_once=True)
+            quiet = 0 if found else quiet + 1
             time.sleep(1)
+        raise AssertionError(f"pods for {name}, which is gone, come again and again")
 
     # What it cost
 
