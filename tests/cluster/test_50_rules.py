@@ -182,6 +182,19 @@ def test_cluster_of_a_tier_is_immutable(world: Fleet):
             assert rules.TRANSITIONS[field] in str(refused.value)
 
 
+MOVED = "inferenceClusterRef cannot be changed: the old cluster would keep its pods"
+
+
+def test_cluster_of_a_deployment_is_immutable(world: Fleet):
+    lost = deployment("placed", "t", "nowhere")
+    with world.applied(lost):
+        with pytest.raises(Refused) as refused:
+            world.api.apply(
+                changed(lost, "spec.template.spec.inferenceClusterRef.name", "elsewhere")
+            )
+        assert MOVED in str(refused.value)
+
+
 OF_TIERS = {row[:2] for row in TIERS}
 ELSEWHERE = {
     *(message for message, _ in OF_FLEETS.values()),
@@ -211,4 +224,4 @@ def test_the_table_is_complete_for_inline_tiers():
 
 
 def test_the_table_is_complete_for_deployments():
-    assert declared("ModelDeployment") == set(DEPLOYMENTS)
+    assert declared("ModelDeployment") == {*DEPLOYMENTS, ("template.spec", MOVED)}
