@@ -33,7 +33,7 @@ def command(documents: tuple[Path, ...], output: str) -> None:
     from function.api.input import Input
     from kv_offload.render import audit
 
-    given = [d for path in documents or (Path("-"),) for d in files.load_items(path)]
+    given = files.load_all(documents or (Path("-"),))
     found = audit.audit(given, Input())
     if not found:
         raise files.InputError("no workload in the documents names a tier")

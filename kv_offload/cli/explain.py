@@ -76,7 +76,7 @@ def command(
         raise click.UsageError("--all-tiers prints a line for each tier: it takes no --output")
     overrides = {"engine": engine, "engineVersion": engine_version}
     inputs = step_input.load(input_file, overrides)
-    tiers = distinct(each for path in tier_files for each in files.load_items(path))
+    tiers = distinct(files.load_all(tier_files))
     given = ", ".join(map(str, tier_files))
     if not tiers:
         raise files.InputError(f"{given}: no KVOffloadTier found")

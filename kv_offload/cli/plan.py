@@ -60,7 +60,7 @@ def command(new: Path, now: Path, required: tuple[Path, ...], output: str) -> No
         raise files.InputError("only one of the tier and --now can be read from -")
     tier = files.load_one(new, "tier")
     running = files.load_one(now, "tier")
-    given = [document for path in required for document in files.load_items(path)]
+    given = files.load_all(required)
     effects = plan.plan(running, tier, given, str(new))
     if output == "tree":
         tree.write(plan.as_tree(tier, effects), sys.stdout)

@@ -108,7 +108,7 @@ def command(
     else:
         chosen = files.load_one(composition, "Composition")
         inputs.check_pair(document, chosen, str(composition))
-    looked_up = [document for path in required for document in files.load_items(path)]
+    looked_up = files.load_all(required)
     inputs.check_required(document, looked_up, str(xr))
     chosen, presets = inputs.with_presets(chosen, defaults.FUNCTION, steps)
     # Everything these import is not needed for --help.
@@ -126,9 +126,9 @@ def command(
         xr=document,
         composition=chosen,
         runners={defaults.FUNCTION: FunctionRunner(clock=lambda: conditions.NOW), **presets},
-        observed=[document for path in observed for document in files.load_items(path)],
+        observed=files.load_all(observed),
         required=looked_up,
-        credentials=[document for path in credentials for document in files.load_items(path)],
+        credentials=files.load_all(credentials),
         schemas=files.load_schemas(schemas) if schemas else (),
     )
     try:

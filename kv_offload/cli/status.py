@@ -103,7 +103,7 @@ def _read(
 ) -> tuple[Status, bool]:
     """Return the state of all control planes, and whether all kinds could be read."""
     if documents:
-        given = [d for path in documents for d in files.load_items(path)]
+        given = files.load_all(documents)
         found, complete = states.status(given, tier), True
     else:
         answers = [

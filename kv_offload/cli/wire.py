@@ -50,12 +50,12 @@ def command(
     paths = manifests or (Path("-"),)
     if [*map(str, paths), *map(str, tiers)].count("-") > 1:
         raise files.InputError("only one of the manifests and the tiers can be read from -")
-    loaded = files.load_all(paths)
+    loaded = [document for path in paths for document in files.load(path)]
     is_function = resource_list.is_one(loaded)
     config = resource_list.function_config(loaded[0], KIND) if is_function else {}
     listed = resource_list.items(loaded[0]) if is_function else loaded
     documents = files.open_lists(listed, "the manifests")
-    known = [t for path in tiers for t in files.load_items(path)] + documents
+    known = files.load_all(tiers) + documents
     wirer = wiring.Wirer(
         [each for each in known if each.get("kind") == "KVOffloadTier"],
         step_input.load(input_file) if input_file else step_input.read(config),

@@ -159,7 +159,8 @@ def open_lists(documents: Iterable[Document], name: str) -> list[Document]:
 
 
 def load_all(paths: Iterable[Path]) -> list[Document]:
-    return [document for path in paths for document in load(path)]
+    """Return the documents of all paths, with Lists opened."""
+    return [document for path in paths for document in load_items(path)]
 
 
 def load_one(path: Path, what: str) -> Document:
