@@ -64,7 +64,7 @@ def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
     if spec is None or problems:
         return refused(call, "cluster", problems)
     secret = present(spec.cluster.existing).secret_ref
-    leaves = call.observed_value(PROVIDER_CONFIG_KEY, "metadata", "deletionTimestamp")
+    leaves = call.is_leaving(PROVIDER_CONFIG_KEY)
     message = _LEAVES.format(name) if leaves else ""
     answer = Answer(conditions=[Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID, message)])
     # Existing is ready: a ClusterProviderConfig has no readiness of its own.

@@ -218,27 +218,28 @@ def _service(serving: str, spec: ModelDeploymentSpec) -> Json:
 
 
 def _derive_readiness(call: Call, answer: Answer, cluster: str, provider_config: str) -> None:
-    kind, reason = CONDITION_WORKLOADS, c.REASON_WAITING
+    kind = CONDITION_WORKLOADS
     waiting = sorted(k for k, v in answer.resources.items() if not v.ready)
-    unseen = outage.not_observed(call, CONDITION_WORKLOADS, answer.resources, cluster)
+    unseen = outage.not_observed(call, kind, answer.resources, cluster)
     old = sorted(k for k in answer.resources if call.is_observed(k) and not call.is_applied(k))
     not_applied = outage.quoted((key, _why_not_applied(call, key)) for key in old)
     if not answer.resources:
-        condition = Condition(kind, FALSE, reason)
+        condition = Condition(kind, FALSE, c.REASON_WAITING)
     elif unseen:
         condition = unseen
     elif not_applied:
-        condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_NOT_APPLIED, not_applied)
-    elif outage.moves(call, answer.resources, provider_config, kind, reason):
-        condition = Condition(kind, FALSE, reason, f"Not on cluster {cluster} yet.")
+        condition = Condition(kind, FALSE, c.REASON_NOT_APPLIED, not_applied)
+    elif outage.moves(call, answer.resources, provider_config, kind, c.REASON_WAITING):
+        message = f"Not on cluster {cluster} yet."
+        condition = Condition(kind, FALSE, c.REASON_WAITING, message)
     elif waiting:
         message = "Not ready yet: " + ", ".join(waiting)
-        condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_STARTING, message)
+        condition = Condition(kind, FALSE, c.REASON_STARTING, message)
     elif old:
         message = f"Not updated yet: {', '.join(old)}."
-        condition = Condition(CONDITION_WORKLOADS, TRUE, c.REASON_UPDATING, message)
+        condition = Condition(kind, TRUE, c.REASON_UPDATING, message)
     else:
-        condition = Condition(CONDITION_WORKLOADS, TRUE, c.REASON_READY)
+        condition = Condition(kind, TRUE, c.REASON_READY)
     answer.conditions.append(condition)
     answer.ready = condition.status == TRUE
     answer.ttl = TTL_SETTLED if answer.ready and not old else TTL_UNSETTLED

@@ -247,7 +247,7 @@ class _FleetComposer:
 
         While it is not looked up, it is. A child that is being deleted was told to go.
         """
-        if self.call.observed_value(PREFIX + name, *_DELETION):
+        if self.call.is_leaving(PREFIX + name):
             return False
         found = self.call.required_values(_cluster_key(name), *_FOUND)
         if found is None:
@@ -258,7 +258,7 @@ class _FleetComposer:
 
     def _stamped_for(self, cluster: str) -> str:
         """Return the uid of the cluster that a child was stamped for."""
-        if self.call.observed_value(PREFIX + cluster, *_DELETION):
+        if self.call.is_leaving(PREFIX + cluster):
             return ""
         return self.call.observed_value(PREFIX + cluster, *_STAMPED_FOR) or ""
 

@@ -269,9 +269,7 @@ class _TierComposer:
     def moves(self) -> bool:
         """Return whether the tier's own parts are not all on the cluster that is desired."""
         keys = [part.key for part in self.plan.parts if part.role != OBSERVER]
-        return self._moves(keys, c.CONDITION_AGENTS, c.REASON_WAITING)
-
-    def _moves(self, keys: list[str], kind: str, reason: str) -> bool:
+        kind, reason = c.CONDITION_AGENTS, c.REASON_WAITING
         return outage.moves(self.call, keys, self.provider_config, kind, reason)
 
     @cached_property
@@ -328,8 +326,9 @@ class _TierComposer:
             said = (TRUE, c.REASON_NONE_NEEDED, "A tier of one cluster has no roll-out.")
             self.answer.conditions.append(Condition(c.CONDITION_ROLLED_OUT, *said))
         watching = [part.key for part in self.plan.parts if part.role == OBSERVER]
-        known = self.provider_config and not self.moves
-        if known and not self._moves(watching, c.CONDITION_SERVING, serving.NOT_OBSERVED):
+        config, kind, reason = self.provider_config, c.CONDITION_SERVING, serving.NOT_OBSERVED
+        known = config and not self.moves
+        if known and not outage.moves(self.call, watching, config, kind, reason):
             self.serving = serving.of(self.call, self.plan, self.cluster)
         else:
             self.serving = serving.Serving(next(iter(serving.unjudged(self.call)), None))

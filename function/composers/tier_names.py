@@ -117,7 +117,7 @@ def is_ready(tier: Mapping[str, Any]) -> bool:
 
 def is_ready_child(call: Call, key: str) -> bool:
     """Return whether a composed tier is ready, by what is not old, and is not being deleted."""
-    if call.observed_value(key, *_DELETION):
+    if call.is_leaving(key):
         return False
     is_old = _is_unreconciled(call, call.observed_whole_condition(key, "Synced"))
     return not is_old and _is_ready(lambda kind: call.observed_condition(key, kind))

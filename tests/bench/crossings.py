@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1317, "files": 712, "rooms": 349, "objects": 136, "classes": 73},
-    "new tier": {"calls": 1562, "files": 767, "rooms": 382, "objects": 163, "classes": 78},
+    "known tier": {"calls": 1310, "files": 706, "rooms": 346, "objects": 136, "classes": 73},
+    "new tier": {"calls": 1555, "files": 761, "rooms": 379, "objects": 163, "classes": 78},
 }
 
 

@@ -171,7 +171,11 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (_CONSUMER + "decision.py", 'update.update == "Pinned" and', "False and"),
     # What holds back, and what is kept
-    (_CONSUMER + "decision.py", "if found.unready and not is_lost:", "if False:"),
+    (
+        _CONSUMER + "decision.py",
+        "if found.unready and not self._lost_its_record(request, wired):",
+        "if False:",
+    ),
     (
         _CONSUMER + "decision.py",
         'if recorded.has_recorded_template(request):\n            text = f"Still',
@@ -214,8 +218,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _CONSUMER + "decision.py",
-        "if found.unready and not is_lost:",
-        "if found.unready and not is_lost and request.record is None:",
+        "not self._lost_its_record(request, wired):",
+        "not self._lost_its_record(request, wired) and request.record is None:",
     ),
     (_CONSUMER + "composer.py", "        self.answer.ready = False\n", ""),
     (
@@ -498,7 +502,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "function/composers/fleet.py",
-        "if self.call.observed_value(PREFIX + name, *_DELETION):\n            return False",
+        "if self.call.is_leaving(PREFIX + name):\n            return False",
         "if False:\n            return False",
     ),
     ("function/composers/fleet.py", "if self.staying else (FALSE", "if self.clusters else (FALSE"),
@@ -586,7 +590,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ("function/composers/serving.py", "order[max(best)]", "order[min(best)]"),
     ("function/composers/serving.py", "if engines and all(engines):", "if any(engines):"),
     (_CONSUMER + "composer.py", "o.reason is not Reason.NOT_APPLIED", "True"),
-    (_CONSUMER + "composer.py", "plan.description.pairs_phases and (half", "(half"),
+    (_CONSUMER + "composer.py", "if pairs and self.call", "if self.call"),
+    (_CONSUMER + "composer.py", "        self.keep_pairs()\n", ""),
     (_CONSUMER + "decision.py", "is_written and not is_wired", "False and not is_wired"),
     ("function/composers/deployment.py", "outage.moves(call, answer", "False and (call, answer"),
     # Quarantine

@@ -27,7 +27,7 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
     `has`: whether a manifest has it.
     """
     there: Json = {}
-    if has(_without_status(call, key)) or has(
+    if has(without_status(call, key, objects.STATUS_MANIFEST)) or has(
         there := access.mapping(call.observed_value(key, *objects.STATUS_MANIFEST))
     ):
         return ""  # what is not written is another field, or how a value is put
@@ -43,9 +43,8 @@ def problem(call: Call, key: str, desired: Json, has: Callable[[Json], bool]) ->
     return _why_not_there(call, key, is_shown=bool(there))
 
 
-def _without_status(call: Call, key: str) -> Json:
-    """Return of what is on the cluster what seldom changes: most manifests have no more."""
-    at = objects.STATUS_MANIFEST
+def without_status(call: Call, key: str, at: tuple[str, ...]) -> Json:
+    """Return of an Object's manifest, at that path, what seldom changes: most have no more."""
     return {
         "apiVersion": call.observed_value(key, *at, "apiVersion"),
         "kind": call.observed_value(key, *at, "kind"),

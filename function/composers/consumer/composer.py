@@ -106,6 +106,7 @@ class _ConsumerComposer:
         self.decide()
         self.answer.requirements = self.decider.requirements
         self.answer.bugs = self.decider.bugs
+        self.keep_pairs()
         self.refuse_disagreement()
         self.refuse_taken_companions()
         self.hold_back_together()
@@ -215,28 +216,33 @@ class _ConsumerComposer:
 
     # All workloads of the composite together -------------------------------------------------
 
+    def keep_pairs(self) -> None:
+        """Keep a running half of a pair as it runs while the edit of the other half waits."""
+        stays = {str(o.request.ref): o for o in self.outcomes if o.keeps_running_template}
+        for i, outcome in enumerate(self.outcomes):
+            half = stays.get(str(outcome.request.ref))
+            if half is None or outcome.keeps_running_template or not outcome.moves_to:
+                continue
+            pairs = outcome.plan is not None and outcome.plan.description.pairs_phases
+            if pairs and self.call.is_observed(outcome.request.key):
+                said = f"The edit of its other half, {half.request.key}, waits too."
+                self.outcomes[i] = self._fallen_back(outcome, Refused(half.reason, said))
+
     def refuse_disagreement(self) -> None:
         """Refuse engines of one tier that do not go together, such as a prefill and decode pair.
 
-        Those that wait for a turn would be refused in it. A half whose edit is refused stays as it
-        runs, and so does the other.
+        Those that wait for a turn would be refused in it.
         """
         together: dict[str, dict[int, Record | None]] = {}
-        stays = {str(o.request.ref): o for o in self.outcomes if o.keeps_running_template}
         for i, outcome in enumerate(self.outcomes):
             if outcome.is_wired and outcome.plan is not None and not outcome.keeps_running_template:
                 together.setdefault(str(outcome.request.ref), {})[i] = outcome.moves_to
-        for ref, moves in together.items():
+        for moves in together.values():
             plan = self.outcomes[next(iter(moves))].plan
             engines = [engine for i in moves for engine in self.outcomes[i].engines]
             moving = [i for i, moves_to in moves.items() if moves_to]
             try:
                 if plan is not None and moving:
-                    if plan.description.pairs_phases and (half := stays.get(ref)):
-                        said = f"The edit of its other half, {half.request.key}, waits too."
-                        keys = {i: self.outcomes[i].request.key for i in moving}
-                        moving = [i for i, key in keys.items() if self.call.is_observed(key)]
-                        raise Refused(half.reason, said)
                     plan.backend.agree(plan.tier, engines)
             except Refused as refused:
                 for i in moving:

@@ -188,7 +188,7 @@ class Decider:
         # Core writes the record and the pods at once.
         path = ("metadata", "annotations", names.ANNOTATION_RECORD)
         is_written = self.call.observed_value(request.key, *path) == record.text
-        if is_written and not is_wired(self._running(request)):
+        if is_written and not is_wired(self._written(request)):
             return _LACKS
         if request.is_bare:
             return ""
@@ -262,11 +262,7 @@ class Decider:
             return self.fall_back(self._known(request, refused.tier), refused)
         except Refused as refused:
             return self.fall_back(request, refused, found)
-        # A record that is lost or damaged unwires none that run with this wiring.
-        is_lost = request.unreadable or (
-            request.record is None and running.has(request, wired.manifest, self._running(request))
-        )
-        if found.unready and not is_lost:
+        if found.unready and not self._lost_its_record(request, wired):
             outcome = self._wait_for_tier(request, wired, found, plan.tier.spec.wiring)
         elif recorded.has_recorded_template(request) and recorded.is_record_of(request, found):
             outcome = self._keep_recorded_wiring(request, wired, found, plan.tier.spec.wiring)
@@ -325,6 +321,18 @@ class Decider:
         if is_its_tier and usage.marks(self.call, "/".join(access.named(tier)[1:])):
             return request
         return replace(request, record=None, unreadable="the tier has never served this consumer")
+
+    def _lost_its_record(self, request: OffloadRequest, wired: wire.Wired) -> bool:
+        """Return whether its record is lost or damaged, and it may run with this wiring."""
+        return bool(request.unreadable) or (
+            request.record is None and running.has(request, wired.manifest, self._running(request))
+        )
+
+    def _written(self, request: OffloadRequest) -> Json:
+        """Return of the workload as core has written it what holds its wiring."""
+        if request.is_bare:
+            return self._running(request)
+        return applied.without_status(self.call, request.key, objects.MANIFEST)
 
     def _running(self, request: OffloadRequest) -> Json:
         """Return the workload as it is observed, {} where it is not."""
