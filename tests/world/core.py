@@ -14,6 +14,7 @@ cache lacks it reads from the server.
 import random
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from function.kube import naming
@@ -32,6 +33,9 @@ _RETRY = 30
 _CONFLICT = 1
 # Of a time to live: longer ones would make histories long, and bring nothing new.
 _MOST = 300
+
+
+_composed = cache(naming.composed)
 
 
 class Conflict(Exception):
@@ -242,8 +246,9 @@ class Core:
         raise AssertionError(f"the requirements of {key} do not settle")
 
     def _select(self, selector: Selector) -> list[Document]:
-        found = [d for d in self.view.kinds[selector.kind].values() if selector.matches(d)]
-        return sorted(found, key=lambda document: key_of(document)[1:])
+        known = self.view.kinds[selector.kind]
+        found = [key for key, document in known.items() if selector.matches(document)]
+        return [known[key] for key in sorted(found)]
 
     # Its writes ----------------------------------------------------------------------------------
 
@@ -282,7 +287,7 @@ class Core:
     def _name(self, it: Document, name: str, desired: Document) -> str:
         own = it["metadata"]
         found = desired.get("metadata", {}).get("name")
-        return str(found or naming.composed(own["name"], own["uid"], name))
+        return str(found or _composed(own["name"], own["uid"], name))
 
     def _apply(self, key: Key, it: Document, name: str, desired: Document, wish: Any) -> bool:
         """Apply one composed resource. Return whether the server took it: not another's."""

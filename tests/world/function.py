@@ -110,11 +110,12 @@ class Function:
         """Return the one object of this content."""
         seen = self._seen.get(id(document))
         if seen is None:  # both stay alive: an identity is not used again
-            text = _text(document)
+            bare = _unversioned(document)
+            text = _text(bare)
             one = self._interned.get(text)
             if one is None:
-                one = _versioned(document)
-                one = self._interned[text] = self._interned.setdefault(_text(one), one)
+                one = document if bare is document else _versioned(bare, text)
+                self._interned[text] = one
             seen = self._seen[id(document)] = (document, one)
         return seen[1]
 
@@ -129,7 +130,7 @@ class Function:
 
     def derived(self, make: Any, *parts: Any) -> Document:
         """Return `make()`, remembered by `parts`: interned documents (by identity) and texts."""
-        key = (*(id(part) if isinstance(part, dict) else part for part in parts),)
+        key = tuple([id(part) if type(part) is dict else part for part in parts])
         found = self._derived.get(key)
         if found is None:
             made = self.intern(make())
@@ -142,9 +143,9 @@ class Function:
         """Answer one call. `restarted`: by a new process, whatever is remembered here."""
         key = (
             id(asked.composite),
-            tuple((k, id(v)) for k, v in sorted(asked.observed.items())),
-            tuple((k, tuple(map(id, v))) for k, v in sorted(asked.required.items())),
-            tuple((k, id(v)) for k, v in sorted(asked.desired.items())),
+            tuple([(k, id(v)) for k, v in sorted(asked.observed.items())]),
+            tuple([(k, *map(id, v)) for k, v in sorted(asked.required.items())]),
+            tuple([(k, id(v)) for k, v in sorted(asked.desired.items())]),
             asked.context,
         )
         self.answered += 1
@@ -241,15 +242,19 @@ class Function:
         )
 
 
-def _versioned(document: Document) -> Document:
-    """Return a tier or an Object with a resourceVersion that follows from the rest of it."""
-    is_stored = "uid" in document.get("metadata", {})
-    if not is_stored or document["kind"] not in ("KVOffloadTier", "Object"):
+def _unversioned(document: Document) -> Document:
+    """Return a tier or an Object without its resourceVersion, anything else as it is."""
+    metadata = document.get("metadata", {})
+    if document.get("kind") not in ("KVOffloadTier", "Object") or "uid" not in metadata:
         return document
-    metadata = {k: v for k, v in document["metadata"].items() if k != "resourceVersion"}
-    bare = {**document, "metadata": metadata}
-    version = hashlib.blake2b(_text(bare), digest_size=6).hexdigest()
-    return {**document, "metadata": {**metadata, "resourceVersion": version}}
+    kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+    return {**document, "metadata": kept}
+
+
+def _versioned(bare: Document, text: bytes) -> Document:
+    """Return a document with a resourceVersion that follows from its `text`."""
+    version = hashlib.blake2b(text, digest_size=6).hexdigest()
+    return {**bare, "metadata": {**bare["metadata"], "resourceVersion": version}}
 
 
 def _text(document: Mapping[str, Any]) -> bytes:

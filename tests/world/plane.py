@@ -98,6 +98,10 @@ class Store:
         self.function = function
         self.schedule = schedule
         self.documents: dict[Key, Document] = {}
+        self._uids: dict[str, Key] = {}
+        self._owned: dict[str, dict[Key, int]] = defaultdict(dict)
+        self._places: dict[Key, int] = {}
+        self._last = 0
         self.views: list[View] = []
         self.born: dict[Key, int] = {}
         self.unmarked: set[str] = set()
@@ -119,7 +123,12 @@ class Store:
         before = self.documents.get(key)
         if before is document:
             return
+        if before is None:
+            self._last += 1
+            self._places[key] = self._last
+            self._uids[document["metadata"]["uid"]] = key
         self.documents[key] = document
+        self._note_owners(key, before, document)
         self._changed(key, before, document)
 
     def _changed(self, key: Key, before: Document | None, after: Document | None) -> None:
@@ -146,11 +155,23 @@ class Store:
         self.put(self.function.intern(made()))
 
     def with_uid(self, uid: str) -> Document | None:
-        return next((d for d in self.documents.values() if d["metadata"].get("uid") == uid), None)
+        key = self._uids.get(uid)
+        return None if key is None else self.documents[key]
 
     def dependents(self, uid: str) -> list[Document]:
-        found = self.documents.values()
-        return [d for d in found if any(o["uid"] == uid for o in owners(d))]
+        """Return what names an owner, in the order in which it was created."""
+        places = self._owned.get(uid, {})
+        return [self.documents[key] for key in sorted(places, key=places.__getitem__)]
+
+    def _note_owners(self, key: Key, before: Document | None, after: Document | None) -> None:
+        """Keep by owner what names it."""
+        was, now = (owners(it) if it else [] for it in (before, after))
+        if was is now or was == now:
+            return
+        for owner in was:
+            self._owned[owner["uid"]].pop(key, None)
+        for owner in now:
+            self._owned[owner["uid"]][key] = self._places[key]
 
     # Deletion ------------------------------------------------------------------------------------
 
@@ -203,6 +224,8 @@ class Store:
 
     def _remove(self, key: Key) -> None:
         document = self.documents.pop(key)
+        del self._uids[document["metadata"]["uid"]]
+        self._note_owners(key, document, None)
         self._changed(key, document, None)
         self.schedule("collect", document["metadata"]["uid"])
 
