@@ -33,9 +33,10 @@ def command(paths: tuple[Path, ...], output: str) -> None:
     Of a directory the YAML files in it and in all folders below count that name the kind at all;
     hidden folders (.git) do not. A file may hold a tier once. Two tiers of one cluster must not
     have the same host port or directory, nor bound the same directory of a claim: the second by
-    name is refused. A fleet stands on the InferenceClusters in PATHS, where there are any. What a
-    tier needs of the cluster, or of other objects, is not looked up. The exit code is 0 where all
-    are valid, 1 where one is not, 2 where there is none or a file cannot be read.
+    name is refused. A fleet stands on the InferenceClusters in PATHS, where there are any; a
+    warning says that it selects none of them. What a tier needs of the cluster, or of other
+    objects, is not looked up. The exit code is 0 where all are valid, 1 where one is not, 2 where
+    there is none or a file cannot be read.
 
     \b
     Examples:
@@ -69,6 +70,11 @@ def command(paths: tuple[Path, ...], output: str) -> None:
         (path, _refuse(verdict, second[verdict.name]) if verdict.name in second else verdict)
         for path, verdict in verdicts
     ]
+    if clusters:
+        verdicts = [
+            (path, _warn_of_no_cluster(verdict, document, clusters))
+            for (path, verdict), (_, document) in zip(verdicts, found, strict=True)
+        ]
     if output == "json":
         shown = [{"file": str(path), **asdict(verdict)} for path, verdict in verdicts]
         answer = {"tiers": shown, "unreadable": unreadable}
@@ -91,6 +97,21 @@ def _clusters(paths: tuple[Path, ...], read: set[Path]) -> list[files.Document]:
             with contextlib.suppress(files.InputError):
                 found += [d for d in files.load_items(file) if d["kind"] == _CLUSTER]
     return found
+
+
+def _warn_of_no_cluster(
+    verdict: "Verdict", tier: files.Document, clusters: list[files.Document]
+) -> "Verdict":
+    """Return the verdict on a valid fleet with a warning where it selects no given cluster."""
+    from kv_offload.render import fleet_plan
+
+    if not verdict.valid or not fleet_plan.is_fleet(tier) or fleet_plan.clusters(tier, clusters):
+        return verdict
+    warning = (
+        "warning: spec.clusterSelector.matchLabels: none of the given InferenceClusters carries"
+        " these labels"
+    )
+    return replace(verdict, lines=(warning, *verdict.lines))
 
 
 def _refuse_duplicate(verdict: "Verdict") -> "Verdict":

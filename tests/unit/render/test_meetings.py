@@ -93,8 +93,12 @@ def test_validate_reads_the_clusters_of_fleets(tmp_path: Path) -> None:
         "clusters.yaml": cluster("eu", gpu="h200"),
     }.items():
         (tmp_path / name).write_text(yaml.safe_dump(document))
-    got = CliRunner().invoke(main, ["validate", str(tmp_path)])
+    got = CliRunner().invoke(main, ["validate", str(tmp_path), "-o", "json"])
     assert got.exit_code == 0, got.output
+    none = "warning: spec.clusterSelector.matchLabels: none of the given InferenceClusters carries"
+    rows = {row["name"]: row["lines"] for row in json.loads(got.output)["tiers"]}
+    assert f"{none} these labels" in rows[B]
+    assert not [line for line in rows[A] if line.startswith(none)]
 
 
 def test_plan_names_the_tier_that_the_edit_conflicts_with() -> None:
