@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kv_offload.cli import step_input
 from kv_offload.cli.errors import Failed, user_errors
 from kv_offload.render import files
 
@@ -17,8 +18,9 @@ _PATH = click.Path(path_type=Path, exists=True, allow_dash=True)
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
+@step_input.OPTION
 @user_errors()
-def command(documents: tuple[Path, ...], output: str) -> None:
+def command(documents: tuple[Path, ...], output: str, input_file: Path | None) -> None:
     """List the known faults (docs/advisories.md) that the engines in DOCUMENTS fall under.
 
     DOCUMENTS are files or folders, as written, as rendered or as running; default: the standard
@@ -30,11 +32,10 @@ def command(documents: tuple[Path, ...], output: str) -> None:
       kubectl get -A -o yaml kvoffloadtiers,objects.kubernetes.m.crossplane.io | kv-offload audit
       kv-offload audit tiers/ deployments/ -o json
     """
-    from function.api.input import Input
     from kv_offload.render import audit
 
     given = files.load_all(documents or (Path("-"),))
-    found = audit.audit(given, Input())
+    found = audit.audit(given, step_input.load(input_file))
     if not found:
         raise files.InputError("no workload in the documents names a tier")
     if output == "json":

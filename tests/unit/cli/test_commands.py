@@ -338,6 +338,19 @@ def test_audit_has_exit_codes_for_ci(write) -> None:
     assert run("audit", "example/native/shared.yaml").exit_code == 2
 
 
+def test_audit_judges_images_of_the_steps_input(write) -> None:
+    named = "{app: qwen}, annotations: {modelplane.ai/kv-offload-tier: native}}"
+    text = DEPLOYMENT.replace("IMAGE", "registry.example/own:1")
+    file = write("d.yaml", text.replace("{app: qwen}}\n    spec", f"{named}\n    spec"))
+    image = "{engine: vLLM, version: 0.33.0, entrypoint: [vllm, serve]}"
+    api = "apiVersion: kvoffload.fn.modelplane.ai/v1alpha1\nkind: Input\n"
+    given = write("input.yaml", f"{api}metadata: {{name: i}}\nengineImages: {{own: {image}}}\n")
+    without = run("audit", file, "example/native/shared.yaml")
+    assert (without.exit_code, "engineImages" in without.stdout) == (1, True), without.output
+    judged = run("audit", file, "example/native/shared.yaml", "--input", given)
+    assert judged.exit_code == 0, judged.output
+
+
 def test_doctor_is_not_green_on_nothing(write) -> None:
     for text in (
         "",
