@@ -88,3 +88,12 @@ class Refused(Exception):
 def cut(text: str, room: int) -> str:
     """Return the text in at most `room` characters, with an ellipsis where it was longer."""
     return text if len(text) <= room else f"{text[: room - 3]}..."
+
+
+def internal_error(bug: Exception) -> Refused:
+    """Return the refusal for a bug of ours on one workload."""
+    return Refused(
+        Reason.INTERNAL_ERROR,
+        f"The function has a bug on this workload ({type(bug).__name__}); its log has the"
+        " traceback: please report it.",
+    )

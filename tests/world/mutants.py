@@ -173,7 +173,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     # What holds back, and what is kept
     (
         _CONSUMER + "decision.py",
-        "if found.unready and not self._lost_its_record(request, wired):",
+        "if found.unready and not self.observed.may_run(request, wired):",
         "if False:",
     ),
     (
@@ -218,8 +218,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _CONSUMER + "decision.py",
-        "not self._lost_its_record(request, wired):",
-        "not self._lost_its_record(request, wired) and request.record is None:",
+        "not self.observed.may_run(request, wired):",
+        "not self.observed.may_run(request, wired) and request.record is None:",
     ),
     (_CONSUMER + "composer.py", "        self.answer.ready = False\n", ""),
     (
@@ -246,14 +246,14 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     # Usages
     (
-        _CONSUMER + "composer.py",
+        _CONSUMER + "marks.py",
         "if not outcome.is_wired:\n                continue\n            by",
-        "if outcome.action is not Action.WIRED:\n                continue\n            by",
+        'if outcome.action != "Wired":\n                continue\n            by',
     ),
     (
-        _CONSUMER + "composer.py",
-        "self.answer.resources.setdefault(key, Comp",
-        "dict().setdefault(key, Comp",
+        _CONSUMER + "marks.py",
+        "made = self._kept(outcome, by, progress) | made",
+        "self._kept(outcome, by, progress)",
     ),
     (
         _CONSUMER + "composer.py",
@@ -592,7 +592,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_CONSUMER + "composer.py", "o.reason is not Reason.NOT_APPLIED", "True"),
     (_CONSUMER + "composer.py", "if pairs and self.call", "if self.call"),
     (_CONSUMER + "composer.py", "        self.keep_pairs()\n", ""),
-    (_CONSUMER + "decision.py", "is_written and not is_wired", "False and not is_wired"),
+    (_CONSUMER + "observed.py", "is_written and not is_wired", "False and not is_wired"),
     ("function/composers/deployment.py", "outage.moves(call, answer", "False and (call, answer"),
     # Quarantine
     (_QUARANTINE, "sorted(accused - opened)", "sorted(accused)"),

@@ -9,27 +9,25 @@ Rejected: wiring in a mutating webhook on the workload clusters. It would be one
 install, secure and keep alive on every cluster, and its effect would be visible in no render.
 """
 
-import traceback
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, partial
 
-from function import names, workloads
+from function import names
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.command import budget
-from function.composers import auto, rollout, serving, usage
+from function.composers import serving, usage
 from function.composers.consumer import (
     applied,
     brought,
     companions,
-    disaggregation,
-    lookup,
-    recorded,
     turns,
-    work,
 )
-from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
+from function.composers.consumer.decision import Decider
+from function.composers.consumer.marks import Marks
+from function.composers.consumer.outcome import Action, Outcome
+from function.composers.consumer.requests import Requests
 from function.edge import response, structs
 from function.edge.answer import (
     FALSE,
@@ -46,15 +44,8 @@ from function.edge.answer import (
 from function.edge.request import Call
 from function.kube import access, objects
 from function.kube.access import Json
-from function.pods import offload_request, siblings, wire
-from function.pods.ignored_annotations import (
-    IgnoredAnnotation,
-    ignored_annotations,
-    on_pod_templates,
-)
-from function.pods.offload_request import OffloadRequest
+from function.pods import wire
 from function.pods.record import Record
-from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import kinds
@@ -73,28 +64,18 @@ def is_wired(answer: Answer) -> bool:
     return any(c.type == CONDITION and c.status == TRUE for c in answer.conditions)
 
 
-@dataclass
-class _Mark:
-    """The marks on one tier: its fleet, what each engine shares, and the rollout's progress."""
-
-    fleet: str
-    held: list[tuple[usage.Share, usage.UsageOwner]] = field(default_factory=list)
-    progress: set[rollout.Progress] = field(default_factory=set)
-
-
 class _ConsumerComposer:
     def __init__(self, call: Call, step_input: Input, backends: Registry) -> None:
         self.call = call
         self.step_input = step_input
         self.decider = Decider(call, step_input, backends, companions.name(call.composite))
-        self.workloads: list[OffloadRequest] = []
+        self.requests = Requests(call, step_input)
+        self.workloads = self.requests.workloads()
+        self.ignored_annotations = self.requests.ignored_annotations(self.workloads)
         self.outcomes: list[Outcome] = []
-        self.ignored_annotations: list[str] = []
         self.answer = Answer(ttl=TTL_SETTLED)
 
     def compose(self) -> Answer:
-        self.find_workloads()
-        self.find_ignored_annotations()
         if not self.workloads:
             self.remove_brought()
             self.say_nothing_is_wired()
@@ -105,7 +86,7 @@ class _ConsumerComposer:
             return self.answer
         self.decide()
         self.answer.requirements = self.decider.requirements
-        self.answer.bugs = self.decider.bugs
+        self.answer.bugs = self.requests.bugs + self.decider.bugs
         self.keep_pairs()
         self.refuse_disagreement()
         self.refuse_taken_companions()
@@ -121,98 +102,12 @@ class _ConsumerComposer:
         self.keep_until_left()
         return self.answer
 
-    # What there is ---------------------------------------------------------------------------
-
-    def find_workloads(self) -> None:
-        self.reference = offload_request.composite_reference(self.call.composite)
-        path = ("metadata", "annotations", names.ANNOTATION_RECORD)
-        records = {key: self.call.observed_value(key, *path) for key in self.call.desired_keys()}
-        # What runs is read first: a new workload may use up the call's budget.
-        for key in sorted(records, key=lambda key: (not records[key], key)):
-            text = records[key]
-            if not text and not self._could_ask(key):
-                continue
-            found = self._find(key, self.call.desired(key), text if isinstance(text, str) else "")
-            if found is not None:
-                self.workloads.append(found)
-        self.workloads.sort(key=lambda workload: workload.key)
-        if any(w.ref is not None and not w.doubtful for w in self.workloads):
-            self.workloads = [w for w in self.workloads if not w.doubtful or w.record is not None]
-
     def decide(self) -> None:
         """Decide for every workload, those that run first. Edits have a budget of their own."""
         budget.current().counted.clear()
         first = sorted(self.workloads, key=lambda w: (w.record is None, w.key))
         decided = {workload.key: self.decider.decide(workload) for workload in first}
         self.outcomes = [decided[workload.key] for workload in self.workloads]
-
-    @cached_property
-    def siblings(self) -> SiblingResources:
-        """Return what the pods of this composite may refer to."""
-        keys = self.call.desired_keys()
-        found = (
-            k
-            for k in keys
-            if self.call.desired_kind(k)[1] in siblings.KINDS
-            or self.call.desired_mentions(k, siblings.LABEL)
-        )
-        return SiblingResources.among(self.call.desired(key) for key in found)
-
-    def _could_ask(self, key: str) -> bool:
-        """Return whether a desired resource may hold a workload; most cannot."""
-        api_version, kind = self.call.desired_kind(key)
-        return (
-            kinds.is_known(api_version, kind)
-            or any(p.resource == key or p.kind == kind for p in self.step_input.paths)
-            or self.call.desired_mentions(key, names.KEY_PREFIX)
-        )
-
-    def _find(self, key: str, desired: Json, record: str) -> OffloadRequest | None:
-        try:
-            return self._find_once(key, desired, record)
-        except budget.CallSpent as spent:
-            why = Refused(Reason.ARGS_NOT_PATCHABLE, str(spent))
-            return offload_request.unread(key, desired, record, why)
-        except Exception as bug:  # whatever a stranger's document has made of us
-            self.decider.bugs.append(traceback.format_exc())
-            return offload_request.unread(key, desired, record, internal_error(bug))
-
-    def _find_once(self, key: str, desired: Json, record: str) -> OffloadRequest | None:
-        return work.recall(
-            desired,
-            lambda: offload_request.find(
-                key, desired, self.reference, self.step_input, record, self.siblings
-            ),
-            self.step_input,
-            key=(key, record, str(self.reference), self.siblings),
-        )
-
-    def find_ignored_annotations(self) -> None:
-        """Collect annotations that nothing reads, in desired resources and on the composite."""
-        found = {workload.key: workload for workload in self.workloads}
-        bare = names.ANNOTATION_TIER.removeprefix(f"{names.GROUP}/")
-        for key in self.call.desired_keys():
-            if self.call.desired_mentions(key, names.KEY_PREFIX, bare):
-                self.ignored_annotations += [
-                    f"{key}: {s}" for s in self._ignored_annotations(key, found.get(key))
-                ]
-        own = self.call.composite_value("metadata", "annotations") or {}
-        self.ignored_annotations += [
-            str(ignored)
-            for ignored in ignored_annotations(
-                {"metadata": {"annotations": own}}, (), on_pod_templates()
-            )
-        ]
-
-    def _ignored_annotations(
-        self, key: str, workload: OffloadRequest | None
-    ) -> tuple[IgnoredAnnotation, ...]:
-        desired = self.call.desired(key)
-        return structs.derived(desired).get(
-            lambda: offload_request.ignored_annotations_in(key, desired, self.step_input, workload),
-            self.step_input,
-            key=("strays", key),
-        )
 
     # All workloads of the composite together -------------------------------------------------
 
@@ -397,63 +292,10 @@ class _ConsumerComposer:
 
     def mark_used(self) -> None:
         """Mark the tiers that the engines use, by Usages that the consumer never awaits."""
-        marks: dict[tuple[str, str], _Mark] = {}
-        kept: list[tuple[Outcome, usage.UsageOwner]] = []
-        for outcome in self.outcomes:
-            if not outcome.is_wired:
-                continue
-            by = usage.owner(self.call, outcome.request.key, outcome.request.resource)
-            if outcome.found is None or not outcome.found.document or not outcome.shares:
-                kept.append((outcome, by))
-                continue
-            _, namespace, name = access.named(outcome.found.document)
-            mark = marks.setdefault((namespace, name), _Mark(outcome.found.fleet))
-            mark.held += [(share, by) for share in outcome.shares]
-            mark.progress |= {outcome.progress} if outcome.progress else set()
-        for tier, mark in sorted(marks.items()):
-            progress = rollout.worst(mark.progress).value if mark.progress else ""
-            made = usage.compose(self.decider.who, tier, mark.fleet, mark.held, progress)
-            for key, manifest in made.items():
-                usage.keep(self.call, key, manifest)
-                self.answer.resources[key] = Composed(manifest, True)
-        said = {outcome.progress for outcome, _ in kept if outcome.progress}
-        for outcome, by in kept:
-            self._keep_marks(outcome, by, rollout.worst(said).value if said else "")
-
-    def _keep_marks(self, outcome: Outcome, by: usage.UsageOwner, progress: str) -> None:
-        """Keep the Usages of what is wired to a tier that is gone or closed.
-
-        The first engine holds it, as it did.
-        """
-        record = outcome.record
-        found = usage.kept(self.call, self._usages, record, by, progress) if record else {}
-        if record and not usage.marks(self.call, record.tier, record.child):
-            found |= self._late_marks(outcome.request, record, by)
-        for key, manifest in found.items():
-            usage.keep(self.call, key, manifest)
-            self.answer.resources.setdefault(key, Composed(manifest, True))
-
-    @cached_property
-    def _usages(self) -> list[usage.Marked]:
-        return usage.observed(self.call)
-
-    def _late_marks(
-        self, request: OffloadRequest, record: Record, by: usage.UsageOwner
-    ) -> dict[str, Json]:
-        """Mark the tier of a record where core ended before it wrote the Usage.
-
-        Teams can write records: a tier counts that admits the namespace.
-        """
-        ref = auto.recorded(record)
-        if ref is None:
-            return {}
-        self.decider.requirements |= lookup.requirements(ref, request)
-        tier = lookup.wired_to(self.call, ref, request, record, self.decider.namespace)
-        if tier is None:
-            return {}
-        _, namespace, name = access.named(tier.document)
-        held = [(share, by) for share in recorded.shares(record)]
-        return usage.compose(self.decider.who, (namespace, name), tier.fleet, held)
+        who, namespace = self.decider.who, self.decider.namespace
+        marks = Marks(self.call, who, namespace, self.answer.requirements)
+        for key, manifest in marks.of(self.outcomes).items():
+            self.answer.resources[key] = Composed(manifest, True)
 
     def keep_until_left(self) -> None:
         """Keep the Usages of tiers that the engines leave until core sees that they have left."""
@@ -469,7 +311,8 @@ class _ConsumerComposer:
         # Every reconcile begins before core has looked a tier up.
         self.answer.refusals = [o.reason for o in off if o.reason is not Reason.TIER_UNRESOLVED]
         lines = [f"{o.request.key}: {o.message}" for o in self.outcomes]
-        notes = [*self.ignored_annotations, *self._half_asked()]
+        half = self.requests.half_asked([o.request for o in self.outcomes])
+        notes = [*self.ignored_annotations, *half]
         text = " ".join([*lines, *notes])
         if len(text) > response.LONGEST:  # it is cut, and each note is news to `warn`
             text = " ".join([*notes, *lines])
@@ -517,28 +360,6 @@ class _ConsumerComposer:
             for o in outcomes
         )
 
-    def _half_asked(self) -> list[str]:
-        """Return notes on prefill and decode pairs of which only one phase names a tier."""
-        request = [
-            group for o in self.outcomes for group in disaggregation.requested_groups(o.request)
-        ]
-        if not any(group.asks for group in request):
-            return []
-        asked = {o.request.key for o in self.outcomes}
-        silent = [k for k in self.call.desired_keys() if k not in asked and self._could_ask(k)]
-        return disaggregation.notes(
-            [*request, *(group for key in silent for group in self._silent(key))]
-        )
-
-    def _silent(self, key: str) -> list[disaggregation.PhaseGroup]:
-        """Return the phases of a desired resource that names no tier."""
-        manifest = objects.unwrap(self.call.desired(key))
-        try:
-            found = workloads.find(manifest) if manifest else None
-        except Refused:  # nobody asked for it to be read
-            found = None
-        return disaggregation.silent_groups(key, found) if found else []
-
     def warn(self) -> None:
         """Emit an event for each ignored annotation once: when the condition first names it."""
         if not self.ignored_annotations:
@@ -558,7 +379,7 @@ class _ConsumerComposer:
             self.answer.conditions = [Condition(CONDITION, FALSE, Reason.REQUEST_IGNORED, text)]
             self.answer.refusals = [Reason.REQUEST_IGNORED]
             return
-        if self.reference is not None:
+        if self.requests.reference is not None:
             message = (
                 "kvOffloadTierRef names a tier, and nothing that this composite desires is known to"
                 " be an engine. Annotate its pod template, or name it under `paths` or"

@@ -20,101 +20,34 @@ A workload whose record cannot be read is judged as if its template had changed.
 
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
-from function import names
 from function.api.base import present
 from function.api.input import Input
 from function.api.tier import WiringUpdate
 from function.backends.registry import Registry
 from function.command.budget import CallSpent
 from function.composers import auto, tier_names, usage
-from function.composers.consumer import applied, lookup, recorded, turns, work
+from function.composers.consumer import lookup, recorded, turns, work
+from function.composers.consumer.observed import LACKS, Observed
+from function.composers.consumer.outcome import Action, Outcome
 from function.composers.rollout import Progress
 from function.composers.tier_plan import TierPlan
-from function.contract.engine import Engine
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.engines import events
-from function.kube import access, objects
-from function.kube.access import Json
+from function.kube import access
 from function.pods import replay, running, wire
 from function.pods.gang import LEFT_ALONE
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
 from function.pods.refs import Ref
-from function.problems import Refused
+from function.problems import Refused, internal_error
 from function.reasons import Policy, Reason
-from function.redact import redacted
 
 _EDIT_WAITS = "; the change of their template waits"
-_LACKS = (
-    "The pods lack a part of their recorded wiring: a webhook or their kind's schema may have"
-    " taken it away."
-)
 _NOT_RUNNING = "the pods do not run as it says"
-
-
-class Action(StrEnum):
-    """What is done with a workload."""
-
-    WIRED = "Wired"  # its pods are wired anew
-    REPLAYED = "Replayed"  # they are wired from the record
-    DEFERRED = "Held"  # they are not created yet
-    UNTOUCHED = "Left"  # they stay as their author wrote them
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What is done with one workload, and the reason and message of its condition.
-
-    `settled`: nothing is awaited, so no short TTL is needed. `engines`: as the present template has
-    them. `keeps_running_template`: its pods run as recorded, and the change of their template
-    waits. `repeats_observed`: the manifest repeats what core has read, which may be old.
-    """
-
-    request: OffloadRequest
-    action: Action
-    reason: Reason
-    message: str
-    manifest: Json | None = None
-    record: Record | None = None
-    found: lookup.Found | None = None
-    plan: TierPlan | None = None
-    planned: Record | None = None  # as the plan wires the present template
-    engines: tuple[Engine, ...] = ()
-    settled: bool = False
-    progress: Progress | None = None  # where the tier rolls its wiring out
-    keeps_running_template: bool = False
-    repeats_observed: bool = False
-
-    @property
-    def is_wired(self) -> bool:
-        """Return whether its pods carry a wiring after this call."""
-        return self.action in (Action.WIRED, Action.REPLAYED)
-
-    @property
-    def moves_to(self) -> Record | None:
-        """Return the wiring that its pods get now, or in its turn; None where it gets none."""
-        if self.action is Action.WIRED:
-            return self.record
-        return self.planned if self.progress is Progress.BEHIND else None
-
-    @property
-    def shares(self) -> list[usage.Share]:
-        """Return what its engines share on the tier; [] where that is not known."""
-        if self.action is not Action.REPLAYED:
-            engines = self.engines if self.plan else ()
-            return [usage.Share(redacted(e.model), e.identity) for e in engines]
-        record = self.request.record
-        if record is None or not record.wired or not recorded.names_tier(self.request, self.found):
-            return []
-        return recorded.shares(record)
-
-
 # What is decided of pods that a tier takes.
 _TAKES = (Action.WIRED, Reason.WIRED)
 
@@ -129,6 +62,7 @@ class Decider:
         self.call = call
         self.step_input = step_input
         self.backends = backends
+        self.observed = Observed(call, step_input)
         self.files_name = files_name
         self.namespace = str(call.composite_value("metadata", "namespace") or "")
         self.requirements: dict[str, Requirement] = {}
@@ -141,7 +75,7 @@ class Decider:
             outcome = self._decide(self._without_forged_record(request))
             if outcome.plan is None and outcome.is_wired:
                 return replace(outcome, progress=turns.unfinished(self.call, request))
-            return self._as_applied(outcome) if outcome.reason is Reason.WIRED else outcome
+            return self.observed.as_applied(outcome) if outcome.reason is Reason.WIRED else outcome
         except CallSpent as spent:
             return self._refuse(request, Refused(Reason.ARGS_NOT_PATCHABLE, str(spent)))
         except Exception as bug:  # a stranger's document may have any content
@@ -164,44 +98,6 @@ class Decider:
             return Outcome(request, Action.UNTOUCHED, Reason.TURNED_OFF, message, settled=True)
         decide = self._decide_auto if is_auto else self._decide_named
         return decide(request, request.ref)
-
-    def _as_applied(self, outcome: Outcome) -> Outcome:
-        """Say that a cluster does not have the wiring, or that some of its pods may not."""
-        request = outcome.request
-        if not self.call.is_observed(request.key):
-            return outcome
-        if why := self._not_applied(outcome):
-            message = f"{why} {outcome.message}"
-            return replace(outcome, reason=Reason.NOT_APPLIED, message=message, settled=False)
-        notes = [
-            turns.left_over(self.call, request.key),
-            tier_names.unreconciled(self.call, outcome.found.document) if outcome.found else "",
-        ]
-        return replace(outcome, message=" ".join(filter(None, [outcome.message, *notes])))
-
-    def _not_applied(self, outcome: Outcome) -> str:
-        """Return why the cluster does not have the wiring, "" where it has it or soon will."""
-        request, manifest, record = outcome.request, outcome.manifest, outcome.record
-        if manifest is None or record is None:
-            return ""
-        is_wired = partial(self._is_wired_as, request, manifest, record)
-        # Core writes the record and the pods at once.
-        path = ("metadata", "annotations", names.ANNOTATION_RECORD)
-        is_written = self.call.observed_value(request.key, *path) == record.text
-        if is_written and not is_wired(self._written(request)):
-            return _LACKS
-        if request.is_bare:
-            return ""
-        why = applied.problem(self.call, request.key, request.resource, is_wired)
-        return f"The cluster does not have this: {why}" if why else ""
-
-    def _is_wired_as(
-        self, request: OffloadRequest, manifest: Json, record: Record, there: Json
-    ) -> bool:
-        """Return whether a workload has the wiring of `manifest`; others may have added to it."""
-        return running.has(request, manifest, there) or running.was_applied(
-            request, record, there, self.step_input
-        )
 
     def _decide_auto(self, request: OffloadRequest, ref: Ref) -> Outcome:
         """Decide with the tier that the record has, or else with the first that takes the pods."""
@@ -262,7 +158,7 @@ class Decider:
             return self.fall_back(self._known(request, refused.tier), refused)
         except Refused as refused:
             return self.fall_back(request, refused, found)
-        if found.unready and not self._lost_its_record(request, wired):
+        if found.unready and not self.observed.may_run(request, wired):
             outcome = self._wait_for_tier(request, wired, found, plan.tier.spec.wiring)
         elif recorded.has_recorded_template(request) and recorded.is_record_of(request, found):
             outcome = self._keep_recorded_wiring(request, wired, found, plan.tier.spec.wiring)
@@ -322,22 +218,6 @@ class Decider:
             return request
         return replace(request, record=None, unreadable="the tier has never served this consumer")
 
-    def _lost_its_record(self, request: OffloadRequest, wired: wire.Wired) -> bool:
-        """Return whether its record is lost or damaged, and it may run with this wiring."""
-        return bool(request.unreadable) or (
-            request.record is None and running.has(request, wired.manifest, self._running(request))
-        )
-
-    def _written(self, request: OffloadRequest) -> Json:
-        """Return of the workload as core has written it what holds its wiring."""
-        if request.is_bare:
-            return self._running(request)
-        return applied.without_status(self.call, request.key, objects.MANIFEST)
-
-    def _running(self, request: OffloadRequest) -> Json:
-        """Return the workload as it is observed, {} where it is not."""
-        return objects.unwrap(self.call.observed(request.key) or {}) or {}
-
     def _wire(self, request: OffloadRequest, plan: TierPlan) -> wire.Wired:
         return work.recall(
             request.resource,
@@ -370,7 +250,7 @@ class Decider:
         """Wire a template that never was, or has changed; a Pinned one keeps its old wiring."""
         before = request.record
         pinned = update.update == "Pinned" and recorded.is_record_of(request, found)
-        if pinned and before and before.wired and self._was_applied(request, before):
+        if pinned and before and before.wired and self.observed.was_applied(request, before):
             wired = replay.carry_over(request, before, wired, self.step_input) or wired
         outcome = self._rewire(request, wired, found)
         if update.update != "Rolling":
@@ -485,20 +365,22 @@ class Decider:
                 self.step_input,
             )
         except Refused as refused:
-            if anew is not None and (same_pods or not self._runs_as_applied(request, record)):
+            if anew is not None and (
+                same_pods or not self.observed.runs_as_applied(request, record)
+            ):
                 return anew(f"it does not fit the pod any more: {refused}")
             message = f"{message} The recorded wiring does not fit the pod any more: {refused}"
             return self._keep_running(request, Refused(reason, message), found)
         if not (
             derived
-            or running.has(request, manifest, self._running(request))
-            or self._was_applied(request, record)
+            or running.has(request, manifest, self.observed.workload(request))
+            or self.observed.was_applied(request, record)
         ):
             why = f"The record is not applied: {_NOT_RUNNING}."
             if anew is not None:
-                if not (request.is_bare and self._was_applied(request, record, some=True)):
+                if not (request.is_bare and self.observed.was_applied(request, record, some=True)):
                     return anew(_NOT_RUNNING)
-                why, reason = _LACKS, Reason.NOT_APPLIED
+                why, reason = LACKS, Reason.NOT_APPLIED
             message = f"{message} {why}"
             return self._keep_running(request, Refused(reason, message), found)
         return Outcome(
@@ -521,9 +403,9 @@ class Decider:
             manifest = replay.with_running_templates(
                 request,
                 record,
-                self._running(request),
+                self.observed.workload(request),
                 self.step_input,
-                lambda: self._runs_wired(request, record),
+                lambda: self.observed.runs_wired(request, record),
             )
             if manifest is not None:
                 edit = "" if recorded.has_recorded_template(request) else _EDIT_WAITS
@@ -537,26 +419,6 @@ class Decider:
         if reason is Reason.INTERNAL_ERROR and not self.call.is_observed(request.key):
             return Outcome(request, Action.DEFERRED, reason, f"Held back. {message}", found=found)
         return Outcome(request, Action.UNTOUCHED, reason, f"Runs unwired. {message}", found=found)
-
-    def _runs_wired(self, request: OffloadRequest, record: Record) -> bool:
-        """Return whether a bare workload is wired, by a Usage of the record's tier or by its pods.
-
-        A digest does not show it: the API server sets defaults, and others take things away. A
-        record that a team brings along has no such Usage, and no pods that start with its wiring.
-        """
-        return request.is_bare and (
-            usage.marks(self.call, record.tier, record.child)
-            or self._was_applied(request, record, some=True)
-        )
-
-    def _runs_as_applied(self, request: OffloadRequest, record: Record) -> bool:
-        """Return whether the pods are, to the letter, what the record's wiring made of them."""
-        now = self._running(request)
-        return replay.with_running_templates(request, record, now, self.step_input) is not None
-
-    def _was_applied(self, request: OffloadRequest, record: Record, *, some: bool = False) -> bool:
-        now = self._running(request)
-        return running.was_applied(request, record, now, self.step_input, some=some)
 
     def _leave_unwired(
         self, request: OffloadRequest, found: lookup.Found | None, refused: Refused | None = None
@@ -588,12 +450,3 @@ def _kept_identities(before: Record, now: Record) -> str:
     )
     gone = sorted(kept - comes - {""})
     return f" Until then its cache identity is {', '.join(gone)}." if gone else ""
-
-
-def internal_error(bug: Exception) -> Refused:
-    """Return the refusal for a bug of ours on one workload."""
-    return Refused(
-        Reason.INTERNAL_ERROR,
-        f"The function has a bug on this workload ({type(bug).__name__}); its log has the"
-        " traceback: please report it.",
-    )
