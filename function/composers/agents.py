@@ -277,8 +277,8 @@ def starting(kind: str, waiting: Sequence[str], description: Description, late: 
     message += (
         f". It has been so for longer than a start takes ({_budget(description)} s). What usually"
         " stands in the way: no volume for a claim (kubectl get pvc), no node with room, an image"
-        " that cannot be pulled, a quota. kubectl describe on the pods, on the workload cluster,"
-        " says which."
+        " that cannot be pulled, a quota. kubectl describe on the Objects, and on the pods on the"
+        " workload cluster, says which."
     )
     return Condition(kind, FALSE, c.REASON_TIMED_OUT, message)
 

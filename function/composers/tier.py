@@ -358,7 +358,7 @@ class _TierComposer:
             return Condition(kind, FALSE, c.REASON_WAITING_FOR_TIER, " ".join(self.needed.waiting))
         parts = [p for p in others if p.role == CONTROL_PLANE]
         starts = self._unready(parts) or self._unready(others)
-        if parts and starts:
+        if starts:
             late = agents.timed_out(self.call, self.plan.description, kind)
             return agents.starting(kind, starts, self.plan.description, late)
         old = [p.key for p in others if not (starts or agents.is_current(self.call, p))]

@@ -307,6 +307,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "problems = self.refused_change() + self.left_fleet()",
         "problems = self.refused_change()",
     ),
+    ("function/composers/tier.py", "        if starts:\n", "        if parts and starts:\n"),
     (
         "function/composers/tier.py",
         "if not self.provider_config and self.call.anything_observed:",

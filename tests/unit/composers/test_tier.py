@@ -2131,8 +2131,24 @@ def test_a_part_that_is_being_deleted_is_not_ready(key: str) -> None:
     seen[key]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     got = call(d.tier(), required=known, observed=seen)
     assert got.ready[key] == got.composite_ready == "FALSE"
-    if key == "daemonset-agent":
-        assert got.conditions["AgentsReady"] == ("False", "Starting")
+    is_agent = key == "daemonset-agent"
+    unready = "AgentsReady" if is_agent else "ControlPlaneReady"
+    assert got.conditions[unready] == ("False", "Starting")
+
+
+def test_a_tier_without_workloads_says_which_part_is_not_there() -> None:
+    """Else its conditions were all True while it is not ready, and a fleet's edit never halted."""
+    monitoring = {"podMonitor": True, "enginePorts": [8000], "alerts": True}
+    tier = d.tier(backend="NIXL", lmcache=None, nixl={}, monitoring=monitoring)
+    seen = observe(call(tier, required=required()))
+    for key, reason, ready in (
+        ("", "NoneNeeded", "TRUE"),
+        ("podmonitor-engines", "Starting", "FALSE"),
+    ):
+        there = {each: it for each, it in seen.items() if each != key}
+        got = call(tier, required=required(), observed=there)
+        assert got.conditions["ControlPlaneReady"][1] == reason
+        assert (got.composite_ready, got.conditions["AgentsReady"][1]) == (ready, "NoneNeeded")
 
 
 def deployment_outage(
