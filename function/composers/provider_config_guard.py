@@ -19,7 +19,7 @@ from function.edge.answer import Composed
 from function.edge.request import Call
 from function.kube import objects
 
-_KEY = "hold-"
+PREFIX = "hold-"
 
 
 def compose(clusters: dict[str, str], namespace: str) -> dict[str, Composed]:
@@ -29,15 +29,15 @@ def compose(clusters: dict[str, str], namespace: str) -> dict[str, Composed]:
     """
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     return {
-        _KEY + cluster: Composed(objects.wrap(manifest, config, observe=True), True)
+        PREFIX + cluster: Composed(objects.wrap(manifest, config, observe=True), True)
         for cluster, config in clusters.items()
     }
 
 
 def observed(call: Call) -> dict[str, str]:
     """Return {cluster: the ProviderConfig that is guarded there now}."""
-    keys = [key for key in call.observed_keys() if key.startswith(_KEY)]
-    return {key.removeprefix(_KEY): _provider_config(call, key) for key in keys}
+    keys = [key for key in call.observed_keys() if key.startswith(PREFIX)]
+    return {key.removeprefix(PREFIX): _provider_config(call, key) for key in keys}
 
 
 def in_force(call: Call, clusters: Iterable[str]) -> set[str]:
@@ -48,8 +48,8 @@ def in_force(call: Call, clusters: Iterable[str]) -> set[str]:
     return {
         c
         for c in clusters
-        if call.observed_condition(_KEY + c, "Synced") != "Unknown"
-        and not call.is_leaving(_KEY + c)
+        if call.observed_condition(PREFIX + c, "Synced") != "Unknown"
+        and not call.is_leaving(PREFIX + c)
     }
 
 

@@ -105,9 +105,29 @@ def _judged(call: Call, planned: TierPlan | InvalidTier, spec: Json, needed: Nee
         if needed.requirements:  # which may be right in a moment, and core does not watch them
             answer.ttl = TTL_UNSETTLED
         return answer
+    if left := _left_cluster(call, planned):
+        return refuse(call, left)
     if planned.is_fleet:
         return fleet.compose(call, planned, spec)
     return _TierComposer(call, planned, needed).compose()
+
+
+def _left_cluster(call: Call, planned: TierPlan) -> list[Problem]:
+    """Refuse to take a tier off the cluster where it is used; another package's XRD may allow it.
+
+    That XRD may have no `status.cluster`: then its parts show that a fleet was a tier of one.
+    """
+    ref = planned.tier.spec.inference_cluster_ref
+    was = str(call.composite_value("status", "cluster") or "")
+    on_one = bool(was) and "/" not in was  # a fleet's counts clusters
+    left = on_one and was != ref.name if ref else on_one or fleet.has_parts(call)
+    if not (left and is_in_use(call)):
+        return []
+    said = (
+        f"cannot change while engines use the tier on its cluster{f' ({was})' if on_one else ''}."
+        " Set it back; declare the new tier under another name and move the consumers"
+    )
+    return [Problem("spec.inferenceClusterRef", said)]
 
 
 class _TierComposer:

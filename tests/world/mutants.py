@@ -308,6 +308,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "problems = self.refused_change()",
     ),
     ("function/composers/tier.py", "        if starts:\n", "        if parts and starts:\n"),
+    ("function/composers/tier.py", "if left := _left_cluster(call, planned):", "if left := []:"),
     (
         "function/composers/tier.py",
         "if not self.provider_config and self.call.anything_observed:",
@@ -585,7 +586,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "return set(self.clusters)",
     ),
     (_GUARD, '"Synced") != "Unknown"', '"Synced")'),
-    (_GUARD, "and not call.is_leaving(_KEY + c)", ""),
+    (_GUARD, "and not call.is_leaving(PREFIX + c)", ""),
     ("function/edge/request.py", "found and not self.is_leaving(key)", "found"),
     ("function/composers/tier.py", " or any(map(self.call.is_leaving, parts))", ""),
     ("function/composers/serving.py", "order[max(best)]", "order[min(best)]"),

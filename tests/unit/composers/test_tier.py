@@ -2060,6 +2060,44 @@ def test_a_fleet_in_use_does_not_become_a_tier_of_one_cluster(used: bool) -> Non
         assert "tier-eu" not in got.desired and "daemonset-agent" in got.desired
 
 
+# (spec, what another package's XRD keeps of the status, whether it is used, the old cluster's name)
+LEFT = {
+    "for a fleet": (FLEET, {"cluster": "gpu"}, True, " (gpu)"),
+    "for a fleet, without a status": (FLEET, {}, True, ""),
+    "for another cluster": (
+        {"inferenceClusterRef": {"name": "eu"}},
+        {"cluster": "gpu"},
+        True,
+        " (gpu)",
+    ),
+    "unused, for a fleet": (FLEET, {"cluster": "gpu"}, False, None),
+    "not at all": ({}, {"cluster": "gpu"}, True, None),
+    "the guards of a fleet": (FLEET, {"cluster": "1/1 clusters"}, True, None),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_a_tier_in_use_stays_on_its_cluster(name: str) -> None:
+    """The XRD refuses the edit; that of another package may not."""
+    spec, status, used, was = LEFT[name]
+    known = {"cluster": [d.cluster()], "clusters": [d.cluster("us")], "usages": []}
+    seen = observe(call(d.tier(), required=known))
+    if name == "the guards of a fleet":
+        seen = {"hold-eu": seen["namespace"]}
+    tier = d.tier(**spec) | {"status": status}
+    tier["metadata"]["labels"] = {"crossplane.io/in-use": "true"} if used else {}
+    got = call(tier, required=known, observed=seen)
+    if was is None:
+        assert got.fatals == []
+    else:
+        assert got.fatals == [
+            "the tier is not valid; what runs is kept: spec.inferenceClusterRef: cannot change"
+            f" while engines use the tier on its cluster{was}. Set it back; declare the new tier"
+            " under another name and move the consumers"
+        ]
+        assert got.conditions["Accepted"] == ("False", "Invalid")
+
+
 def test_cluster_under_modelplane_gets_conditions_only() -> None:
     got = call(inference_cluster(), required={"tiers": [d.ready_tier(), d.unready_tier("slow")]})
     assert (got.desired, got.status) == ({}, {})
