@@ -41,6 +41,8 @@ _OTHER_IMAGE = (
     "Somebody edited the workload, or a webhook rewrites images; the tier's version is that of its"
     " own image. Set the image back, or set it in the tier."
 )
+_NONE_READY = "No agent has become ready"
+_SOME_UNREADY = "Some agents have not become ready"
 # Beside the start-up itself: pulling an image of several GiB.
 _PULL_SECONDS = 300
 
@@ -120,6 +122,11 @@ class Agents:
         step = self._step
         most = -(-self.missing // step) * step
         return f"{most} of their pods do" if step == 1 else f"Up to {most} of their pods do"
+
+    @property
+    def starts(self) -> int:
+        """Return how many starts an update may take: one, until an agent is ready with it."""
+        return self.rounds if self.updated else 1
 
     @property
     def _step(self) -> int:
@@ -211,8 +218,7 @@ def condition(call: Call, agents: Agents, spec: TierSpec, description: Descripti
         return Condition(c.CONDITION_AGENTS, TRUE, c.REASON_READY, message)
     if agents.reported and agents.desired < spec.readiness.min_nodes:
         return Condition(c.CONDITION_AGENTS, FALSE, c.REASON_NO_NODES, _no_nodes(agents, spec))
-    rounds = agents.rounds if agents.updated else 1
-    if not timed_out(call, description, rounds=rounds):
+    if not timed_out(call, description, rounds=agents.starts):
         message = _counts(agents, spec)
         if agents.missing:
             message += _refused(agents, description)
@@ -232,15 +238,18 @@ def condition(call: Call, agents: Agents, spec: TierSpec, description: Descripti
 def _updating(call: Call, agents: Agents, spec: TierSpec, description: Description) -> Condition:
     """Return the condition of agents that serve while too few of them are updated.
 
-    The message changes once, with the first that is: each change calls every consumer.
+    The message changes once, with the first that is: each change calls every consumer. With that
+    the time of the others begins.
     """
     by_hand = spec.upgrade_policy.type == "OnDelete"
-    late = timed_out(call, description, reason=c.REASON_UPDATING)
-    if late and not by_hand and not agents.updated:
+    goes_on = agents.updated and _said(call).startswith(_NONE_READY)
+    late = timed_out(call, description, reason=c.REASON_UPDATING, rounds=agents.starts)
+    if late and not by_hand and not goes_on:
         message = (
-            f"No agent has become ready with the tier's edit for {_budget(description)} s; the"
-            " others run as before. kubectl describe on the agents' pods, on the workload cluster,"
-            " says why. Correct the edit, or set it back."
+            f"{_SOME_UNREADY if agents.updated else _NONE_READY} with the tier's edit for"
+            f" {_budget(description) * agents.starts} s; the others run as before. kubectl describe"
+            " on the agents' pods, on the workload cluster, says why. Correct the edit, or set it"
+            " back."
         )
         return Condition(c.CONDITION_AGENTS, TRUE, c.REASON_UPDATE_TIMED_OUT, message)
     some = "Not all agents run" if agents.updated else "No agent runs"
@@ -248,6 +257,10 @@ def _updating(call: Call, agents: Agents, spec: TierSpec, description: Descripti
     if by_hand:
         message += " upgradePolicy.type is OnDelete: delete the agents' pods to update them."
     return Condition(c.CONDITION_AGENTS, TRUE, c.REASON_UPDATING, message)
+
+
+def _said(call: Call) -> str:
+    return access.text(call.composite_condition(c.CONDITION_AGENTS), "message")
 
 
 def _refused(agents: Agents, description: Description) -> str:

@@ -307,6 +307,12 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "problems = self.refused_change() + self.left_fleet()",
         "problems = self.refused_change()",
     ),
+    (
+        "function/composers/agents.py",
+        "if late and not by_hand and not goes_on:",
+        "if late and not by_hand and not agents.updated:",
+    ),
+    ("function/composers/agents.py", "not by_hand and not goes_on:", "not by_hand:"),
     ("function/composers/tier.py", "        if starts:\n", "        if parts and starts:\n"),
     ("function/composers/tier.py", "if left := _left_cluster(call, planned):", "if left := []:"),
     (

@@ -187,7 +187,7 @@ def updating(
     tier["spec"] |= at.get("edit", {})
     if reason := at.get("said"):
         status = "False" if reason == "Starting" else "True"
-        said = since_new_year("AgentsReady", reason, status)
+        said = since_new_year("AgentsReady", reason, status) | {"message": at.get("message", "")}
         tier["status"] = {"observedGeneration": 2, "conditions": [said]}
     return tier, seen
 
@@ -214,6 +214,21 @@ UPDATES: dict[str, tuple[dict[str, Any], int, tuple[str, str]]] = {
         ("True", "UpdateTimedOut"),
     ),
     "some have had it for long": ({"updated": 5, "said": "Updating"}, 700, ("True", "Updating")),
+    "the others have failed for too long": (
+        {"updated": 6, "ready": 19, "said": "Updating"},
+        20 * 700,
+        ("True", "UpdateTimedOut"),
+    ),
+    "they stay so": (
+        {"updated": 6, "ready": 19, "said": "UpdateTimedOut"},
+        1,
+        ("True", "UpdateTimedOut"),
+    ),
+    "the first was late": (
+        {"updated": 5, "said": "UpdateTimedOut", "message": "No agent has become ready with it."},
+        20 * 700,
+        ("True", "Updating"),
+    ),
     "by hand, for long": (
         {"updated": 0, "policy": "OnDelete", "said": "Updating"},
         700,
