@@ -146,13 +146,6 @@ def children(call: Call) -> dict[str, str]:
     return found
 
 
-def has_parts(call: Call) -> bool:
-    """Return whether a fleet tier still has the parts of a tier of one cluster."""
-    own = (PREFIX, provider_config_guard.PREFIX)
-    others = [key for key in call.observed_keys() if not key.startswith(own)]
-    return any(call.observed_value(key, "kind") == "Object" for key in others)
-
-
 def compose(call: Call, plan: TierPlan, spec: Json) -> Answer:
     """Compose one child per matching cluster; keep those that are used."""
     return _FleetComposer(call, plan, spec).compose()

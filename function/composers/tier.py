@@ -24,6 +24,7 @@ from function.composers import (
     in_use,
     outage,
     pinned,
+    provider_config_guard,
     quarantine,
     rollout,
     serving,
@@ -120,7 +121,7 @@ def _left_cluster(call: Call, planned: TierPlan) -> list[Problem]:
     ref = planned.tier.spec.inference_cluster_ref
     was = str(call.composite_value("status", "cluster") or "")
     on_one = bool(was) and "/" not in was  # a fleet's counts clusters
-    left = on_one and was != ref.name if ref else on_one or fleet.has_parts(call)
+    left = on_one and was != ref.name if ref else on_one or bool(_parts(call))
     if not (left and is_in_use(call)):
         return []
     said = (
@@ -128,6 +129,13 @@ def _left_cluster(call: Call, planned: TierPlan) -> list[Problem]:
         " Set it back; declare the new tier under another name and move the consumers"
     )
     return [Problem("spec.inferenceClusterRef", said)]
+
+
+def _parts(call: Call) -> set[str]:
+    """Return the keys of what runs of a tier of one cluster, whatever its spec says now."""
+    of_fleet = (fleet.PREFIX, provider_config_guard.PREFIX)
+    own = (key for key in call.observed_keys() if not key.startswith(of_fleet))
+    return {key for key in own if call.observed_value(key, "kind") == "Object"}
 
 
 class _TierComposer:
@@ -172,7 +180,7 @@ class _TierComposer:
         """
         answer = refuse(self.call, problems)
         answer.requirements = self.answer.requirements
-        if not all(self.call.is_observed(part.key) for part in self.plan.parts):
+        if self.children or _parts(self.call) != {part.key for part in self.plan.parts}:
             return answer
         self.resolve_cluster()
         if self.provider_config:

@@ -313,6 +313,8 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "if late and not by_hand and not agents.updated:",
     ),
     ("function/composers/agents.py", "not by_hand and not goes_on:", "not by_hand:"),
+    ("function/composers/tier.py", "if self.children or _parts(self.call) != {", "if False and {"),
+    ("function/composers/tier.py", "if self.children or _parts(", "if _parts("),
     ("function/composers/tier.py", "        if starts:\n", "        if parts and starts:\n"),
     ("function/composers/tier.py", "if left := _left_cluster(call, planned):", "if left := []:"),
     (

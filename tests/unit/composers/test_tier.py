@@ -1144,6 +1144,21 @@ def test_what_runs_is_judged_while_an_edit_is_refused(ready: int) -> None:
     assert got.fatals, "what runs is kept"
 
 
+@pytest.mark.parametrize("is_fleet", [False, True])
+def test_what_runs_is_not_judged_by_a_refused_edit_that_composes_other_parts(
+    is_fleet: bool,
+) -> None:
+    """NIXL needs no agents; those of LMCache run on, and may fail."""
+    known = {"clusters": [d.cluster("us")], **required(usages=[USAGE])}
+    first = call(d.tier(**(FLEET if is_fleet else {})), required=known)
+    seen = in_use(observe(first), "tier-us") if is_fleet else observe(first, ready=False)
+    edited = d.tier(backend="NIXL", lmcache=None, nixl={}) | {"status": first.status}
+    got = call(edited, required=known, observed=seen)
+    unknown = dict.fromkeys(CLUSTER_CONDITIONS[1:], ("Unknown", "Invalid"))
+    assert got.conditions == {"Accepted": ("False", "Invalid"), **unknown}
+    assert got.fatals, "what runs is kept"
+
+
 # (replicas that an edit asks for, whether it is refused too) of ten stores
 SCALED = ((20, True), (5, True), (20, False), (5, False))
 
