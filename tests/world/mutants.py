@@ -149,12 +149,12 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ("function/edge/request.py", "return access.holds(there, wanted, but=but)", "return True"),
     (
         _CONSUMER + "turns.py",
-        "_is_ready(call, request) and _is_at_rest(call, request.key)",
-        "_is_ready(call, request)",
+        "is_ready(call, request) and _is_at_rest(call, request.key)",
+        "is_ready(call, request)",
     ),
     (
         _CONSUMER + "turns.py",
-        "_is_ready(call, request) and _is_at_rest(call, request.key)",
+        "is_ready(call, request) and _is_at_rest(call, request.key)",
         "_is_at_rest(call, request.key)",
     ),
     (_CONSUMER + "turns.py", "return _is_applied(call, key) and (not", "return (not"),

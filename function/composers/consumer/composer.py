@@ -352,11 +352,12 @@ class _ConsumerComposer:
             self.answer.conditions += serving.unjudged(self.call, kind=kind)
 
     def _run(self, outcomes: list[Outcome]) -> bool:
-        """Return whether all are applied, have a ready pod and, in Objects, are ready."""
+        """Return whether all are applied, have a ready pod, are ready and stay."""
         return all(
             o.reason is not Reason.NOT_APPLIED
             and turns.has_ready_pods(self.call, o.request.key)
-            and (o.request.is_bare or self.call.observed_ready(o.request.key))
+            and turns.is_ready(self.call, o.request)
+            and not self.call.is_leaving(o.request.key)
             for o in outcomes
         )
 

@@ -48,11 +48,11 @@ def progress_of_pods(call: Call, request: OffloadRequest) -> Progress:
 
     Until the provider has applied a new wiring, the status is that of the old pods.
     """
-    done = _is_ready(call, request) and _is_at_rest(call, request.key)
+    done = is_ready(call, request) and _is_at_rest(call, request.key)
     return Progress.CURRENT if done else Progress.MOVING
 
 
-def _is_ready(call: Call, request: OffloadRequest) -> bool:
+def is_ready(call: Call, request: OffloadRequest) -> bool:
     """Return whether a workload is ready; a bare one that has no condition Ready cannot show it."""
     entry = call.observed_whole_condition(request.key, "Ready")
     shows_it = bool(entry) and str(request.manifest.get("kind")) not in COUNTED

@@ -17,7 +17,8 @@ from programs.observer.report import Engine, report, text
 from programs.observer.turns import CANARY_WORDS
 from tests.unit.backends import goldens
 from tests.unit.composers import documents as d
-from tests.unit.composers.calls import call, observe
+from tests.unit.composers import test_other_kinds
+from tests.unit.composers.calls import READY, call, observe
 
 KEY = "model-serving-main"
 OBSERVE: dict[str, Any] = {"observe": {}}
@@ -462,6 +463,37 @@ def test_hits_are_no_hits_of_an_engine_without_pods() -> None:
         manifest["status"] = status
         got = call(d.replica(), **asked, observed=there).conditions
         assert got["KVOffloadServing"] == said
+
+
+# What a bare engine of a kind that counts no pods shows of itself -> KVOffloadServing
+BARE: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
+    "nothing": ({}, ("True", "Hitting")),
+    "ready": ({"status": {"conditions": [READY]}}, ("True", "Hitting")),
+    "not ready": (
+        {"status": {"conditions": [{**READY, "status": "False"}]}},
+        ("Unknown", "Starting"),
+    ),
+    "that it is being deleted": (
+        {
+            "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "status": {"conditions": [READY]},
+        },
+        ("Unknown", "Starting"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_hits_are_no_hits_of_a_bare_engine_that_is_not_ready(name: str) -> None:
+    shows, said = BARE[name]
+    document = test_other_kinds.engine("RayService", bare=True)
+    tier = tier_with(HITS)
+    first = test_other_kinds.run(document, {}, tier)
+    key, there = test_other_kinds.KEY, observe(first)
+    metadata = there[key]["metadata"] | shows.get("metadata", {})
+    there[key] = {**there[key], "metadata": metadata, "status": shows.get("status", {})}
+    got = test_other_kinds.run(document, there, tier).conditions
+    assert (got["KVOffloadReady"], got["KVOffloadServing"]) == (("True", "Wired"), said)
 
 
 @pytest.mark.parametrize("reason", ["ReconcileError", "ReconcilePaused"])
