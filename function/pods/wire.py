@@ -93,7 +93,7 @@ def wire(
             )
         facts[engine_request.gang.name] = _recorded_facts(made.engine, made.identity)
         wired.append(made.engine)
-        lines.append(_line(made))
+        lines.append(f"{_engine_prefix(engine_request) if len(engines) > 1 else ''}{_line(made)}")
     if problems or not wired:
         raise Refused.all_of([*problems, *(decode.refused for decode in left)])
     lines += [f"Left as it is: {_engine_prefix(engine)}{engine.refused}." for engine in skipped]

@@ -420,3 +420,15 @@ def test_a_bare_gang_of_which_a_template_is_gone_stays_wired(name: str) -> None:
         assert wired == stays, got.messages
         assert not stays or any(it["kind"] == "Usage" for it in got.desired.values())
         seen = observe(got)
+
+
+def test_each_of_several_engines_is_named() -> None:
+    document = engine("PodCliqueSet")
+    cliques = document["spec"]["forProvider"]["manifest"]["spec"]["template"]["cliques"]
+    cliques.append({**deepcopy(cliques[0]), "name": "decode"})
+    cliques[0]["name"] = "prefill"
+    said = "vLLM 0.32.0 (engine by the command, version by the image's tag), cache identity"
+    assert run(document, {}).messages[CONDITION] == (
+        f"e: Wired to LMCache tier modelplane-system/chat: prefill: {said} 8ced3c6c9b98."
+        f" decode: {said} 8ced3c6c9b98."
+    )
