@@ -32,7 +32,8 @@ class Program:
     `problem`: why the command could not be read, "" when it was; a limit of `budget.LIMITS` that it
     meets is one. `inert`: the argv itself proves that no engine is started (a Ray worker's
     `ray start`). `foreign`: the serving engine that is not ours to wire ("NVIDIA Triton").
-    `at_once`: how a script runs several engines at the same time, "" where it does not.
+    `at_once`: how a script runs several engines at the same time, "" where it does not. `ended_by`:
+    the command that ends a script before its first engine's line.
     """
 
     calls: tuple[EngineCall, ...] = ()
@@ -40,5 +41,6 @@ class Program:
     inert: bool = False
     other_stack: str = ""
     at_once: str = ""
+    ended_by: str = ""
     # What was read, for editing it and for the proof. None where nothing was.
     parsed: ParsedCommand | None = field(default=None, compare=False, repr=False)

@@ -13,7 +13,7 @@ from function.command.places import KEYS, ListPlace, ListSlot
 from function.command.program import ParsedCommand, Program
 from function.command.shell import commands, jobs
 from function.command.shell.command_line import masks, positional
-from function.command.shell.grammar import Tree
+from function.command.shell.grammar import Node, Tree
 from function.command.shell.script import Holder, Script, redefines
 
 
@@ -196,12 +196,25 @@ class _Read:
         calls = _closed(calls, _redefined(made, scripts.scripts))
         if calls:
             at_once = jobs.at_once(starts, scripts.scripts, self._budget)
-            return Program(tuple(calls), at_once=at_once, parsed=parsed)
+            ended_by = _ended_by(starts[0])
+            return Program(tuple(calls), at_once=at_once, ended_by=ended_by, parsed=parsed)
         if other_stack:
             return Program(other_stack=other_stack[0], parsed=parsed)
         if unread:
             return Program(problem=unread[0], parsed=parsed)
         return Program(inert=True, parsed=parsed)
+
+
+def _ended_by(start: commands.Command) -> str:
+    """Return the command that ends a script, or one around it, before it starts an engine."""
+    script: Script | None = start.script
+    node: Node | None = start.node
+    while script is not None and node is not None:
+        if found := script.ended_by(node):
+            return shown(found)
+        holder = script.holder
+        script, node = holder.script, holder.at
+    return ""
 
 
 def _redefined(made: Sequence[commands.Command], scripts: Sequence[Script]) -> str:

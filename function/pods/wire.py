@@ -305,6 +305,7 @@ def _wire_engine(
         *_hidden_paths(pods, injection),
         *(ray_copies.unknown(engine, injection) if engine.copies is None else ()),
         *_unwired_containers(pods),
+        *_unreached(pods),
         *_notes(plans),
     ]
     if request.manifest.get("kind") == knative.KIND:
@@ -439,6 +440,19 @@ def _unwired_containers(pods: Iterable[Pod]) -> list[str]:
             "container of a pod is wired, so give each engine a pod of its own"
             for pod in pods
             for name in pod.other_engine_containers
+        )
+    )
+
+
+def _unreached(pods: Iterable[Pod]) -> list[str]:
+    """Return a note for each script that ends before its engine's line: that is wired in vain."""
+    return list(
+        dict.fromkeys(
+            f"the script of container {pod.container.get('name', '')} ends at"
+            f" {pod.program.ended_by!r}, and the engine's line behind it never runs: remove"
+            " one of them"
+            for pod in pods
+            if pod.program.ended_by
         )
     )
 

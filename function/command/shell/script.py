@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from function.command.places import ListPlace, NodePlace
 from function.command.shell.grammar import EXPANSIONS, Node, Tree
@@ -72,6 +73,22 @@ class Script:
     def name(self, command: Node) -> str:
         """Return a command's name as written, without quotes; "" for an expansion."""
         return self._names.get(command.index, "")
+
+    def ended_by(self, before: Node) -> str:
+        """Return the `exit`, or the `exec` of another program, that always runs before a node."""
+        for statement, behind in pairwise(self.tree.nodes[0].children):
+            if statement.end > before.start:
+                break
+            node = statement.child("body") or statement
+            if node.type != "command" or behind.type == "&":
+                continue
+            first = node.child("argument")
+            program = self.slice(first) if first is not None else "$"
+            if self.name(node) == "exit":
+                return "exit"
+            if self.name(node) == "exec" and not {"$", "`"} & set(program):
+                return f"exec {program}"
+        return ""
 
     @cached_property
     def _by_range(self) -> dict[tuple[int, int], Node]:

@@ -85,3 +85,34 @@ def test_one_engine_at_a_time_is_no_case(name):
 def test_their_lines_are_named():
     assert at_once(AT_ONCE["two jobs"]) == "in the background (line 1, line 2)"
     assert at_once(AT_ONCE["a loop"]) == "in the background of a loop (line 2)"
+
+
+# A script, and what ends it before its engine's line.
+ENDED = {
+    f"exec /opt/start.sh --port 8000\n{RUN}": "exec /opt/start.sh",
+    f"set -e\nA=1 exec sleep infinity >/log 2>&1; {RUN}": "exec sleep",
+    f"exit 0\n{RUN}": "exit",
+    f"exec /opt/start.sh; sh -c '{RUN}'": "exec /opt/start.sh",
+    f"exec /opt/start.sh\nstart() {{ {RUN}; }}\nstart": "exec /opt/start.sh",
+    f"exec {'/opt' * 50}\n{RUN}": f"exec {'/opt' * 23}/op... (205 characters)",
+    f"exec {RUN}\nexec /opt/start.sh": "",
+    f"/opt/start.sh\n{RUN}": "",
+    f"test -x /opt/start.sh && exec /opt/start.sh\n{RUN}": "",
+    f"if a; then exec /opt/start.sh; fi\n{RUN}": "",
+    f"(exec /opt/start.sh)\n{RUN}": "",
+    f"exec /opt/start.sh &\n{RUN}": "",
+    f"sh -c 'exec /opt/start.sh'\n{RUN}": "",
+    f"exec >/log 2>&1\n{RUN}": "",
+    f"exec $WRAPPER\n{RUN}": "",
+    f'exec "$@"\n{RUN}': "",
+    f"exec `wrapper`\n{RUN}": "",
+    f"start() {{ {RUN}; }}\nexec /opt/start.sh": "",
+    f"start() {{ exec /opt/start.sh; }}\n{RUN}": "",
+}
+
+
+@pytest.mark.parametrize("script", ENDED)
+def test_a_script_that_ends_before_its_engine_is_found(script):
+    program = read({"command": ["bash", "-c", script]})
+    assert program.calls
+    assert program.ended_by == ENDED[script]

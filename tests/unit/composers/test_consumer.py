@@ -1430,3 +1430,13 @@ def test_files_of_the_wiring_before_stay_until_no_pod_has_it(name: str) -> None:
     assert data_of(later.desired[FILES]) == (
         new if kept else {k: v for k, v in new.items() if k not in old}
     )
+
+
+def test_a_script_that_ends_before_its_engine_has_a_note() -> None:
+    document = d.engine(args=[f"exec /opt/start.sh\nvllm serve {d.MODEL}"])
+    d.wired_pod(document)["spec"]["containers"][0]["command"] = ["sh", "-c"]
+    got = call(d.replica(), desired={"main": document}, required=d.requirements(d.ready_tier()))
+    assert got.messages["KVOffloadReady"].endswith(
+        " Note: the script of container engine ends at 'exec /opt/start.sh', and the engine's"
+        " line behind it never runs: remove one of them."
+    )
