@@ -1440,3 +1440,12 @@ def test_a_script_that_ends_before_its_engine_has_a_note() -> None:
         " Note: the script of container engine ends at 'exec /opt/start.sh', and the engine's"
         " line behind it never runs: remove one of them."
     )
+
+
+def test_a_second_step_takes_what_the_first_has_wired() -> None:
+    required = d.requirements(d.ready_tier())
+    first = call(d.replica(), desired={"main": d.engine()}, required=required)
+    second = call(d.replica(), desired=first.desired, required=required)
+    assert second.messages == first.messages
+    assert second.warnings == []
+    assert d.wired_pod(second.desired["main"]) == d.wired_pod(first.desired["main"])
