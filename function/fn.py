@@ -39,6 +39,7 @@ from function.edge.answer import (
 from function.edge.replies import Counted, Replies, Reply
 from function.edge.request import Call
 from function.edge.shares import Shares
+from function.kube import errors
 from function.names import GROUP
 
 # The interpreter runs one at a time; the others let short calls overtake long ones. One long call
@@ -182,11 +183,13 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
                 tag=req.meta.tag,
                 traceback=traceback.format_exc(),
             )
+            # Core gives its condition Synced the time of its text, and consumers read that.
+            said = errors.without_differences(str(bug))
             return response.fatal(
                 req,
                 f"function-kv-offload has a bug in its composer {counted.composer!r}"
-                f" ({type(bug).__name__}: {bug}); everything that runs is kept. The traceback is in"
-                " the function's log: please report it.",
+                f" ({type(bug).__name__}: {said}); everything that runs is kept. The traceback is"
+                " in the function's log: please report it.",
             )
         finally:
             structs.settle()

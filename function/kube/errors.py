@@ -1,4 +1,4 @@
-"""Errors that another controller reports, without what differs from one try to the next.
+"""Errors that a controller or a bug reports, without what differs from one try to the next.
 
 A status that quotes one as it is changes with every try, and wakes everything that watches it.
 """
@@ -20,13 +20,14 @@ _DIFFERS = re.compile(
     )
     | (?P<label> \brequest[ _-]?id ["']? [:=] [ ]? ["']? | \bstream[ ]id[ ](?=\d) )
       [\w+/=-]{1,128}
+    | (?P<pointer> \b0x[0-9a-f]{8,16}\b )
     | (?P<id> (?<![0-9a-f]) [0-9a-f]{8} (?: -[0-9a-f]{4} ){3} -[0-9a-f]{12} (?![0-9a-f]) )
     """
 )
 
 
 def without_differences(text: str) -> str:
-    """Return an error with a word for each time, address with a port and id of a request."""
+    """Return an error with a word for each time, address with a port, pointer and request's id."""
     return _DIFFERS.sub(_word, text[:_SEARCHED])
 
 

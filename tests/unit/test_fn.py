@@ -36,6 +36,15 @@ def test_bug_is_a_fatal_that_names_its_composer(monkeypatch: pytest.MonkeyPatch)
     assert set(rsp.desired.resources) == {"theirs"}, "what others desire is kept"
 
 
+def test_bug_reads_the_same_in_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Answer:
+        raise TypeError(object())
+
+    monkeypatch.setattr(fn, "_CONSUMER", ("consumer", broken))
+    (result,) = run(request()).results
+    assert "(TypeError: <object object at (pointer)>)" in result.message
+
+
 def test_unknown_composite_passes_through_unchanged() -> None:
     req = request()
     rsp = run(req)
