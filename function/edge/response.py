@@ -68,7 +68,7 @@ def taken(keys: Iterable[str]) -> str:
 def fatal(req: fnv1.RunFunctionRequest, message: str) -> fnv1.RunFunctionResponse:
     """Return a response that stops the pipeline and keeps everything that runs."""
     rsp = response.to(req)
-    response.fatal(rsp, message)
+    response.fatal(rsp, said(message))
     return rsp
 
 

@@ -36,13 +36,27 @@ def test_bug_is_a_fatal_that_names_its_composer(monkeypatch: pytest.MonkeyPatch)
     assert set(rsp.desired.resources) == {"theirs"}, "what others desire is kept"
 
 
-def test_bug_reads_the_same_in_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
+# What a bug raises -> what its fatal says of it
+BUGS = {
+    "an address": (TypeError(object()), "(TypeError: <object object at (pointer)>)"),
+    "no character": (ValueError("\ud800"), "(ValueError: ?)"),
+    "a credential": (
+        ValueError("--api-key=sk-1 is bad"),
+        "(ValueError: --api-key=(hidden) is bad)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_bug_is_said_as_people_may_read_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug, said = BUGS[name]
+
     def broken(*_: object) -> Answer:
-        raise TypeError(object())
+        raise bug
 
     monkeypatch.setattr(fn, "_CONSUMER", ("consumer", broken))
     (result,) = run(request()).results
-    assert "(TypeError: <object object at (pointer)>)" in result.message
+    assert said in result.message
 
 
 def test_unknown_composite_passes_through_unchanged() -> None:
