@@ -42,9 +42,15 @@ def is_rolled_out(workload: Mapping[str, Any], *, kept: float = 0) -> bool:
 
 
 def has_ready_pods(workload: Mapping[str, Any]) -> bool:
-    """Return whether one pod is ready; True for kinds that do not count them."""
+    """Return whether one pod of the newest template is ready, as far as the status shows it.
+
+    True for kinds that do not count them.
+    """
     pods = _pods(workload)
-    return pods is None or pods.ready > 0
+    if pods is None:
+        return True
+    old = pods.there - pods.updated if has_old_pods(workload) else 0
+    return pods.ready > old
 
 
 def is_at_rest(workload: Mapping[str, Any]) -> bool:

@@ -352,7 +352,7 @@ class _ConsumerComposer:
             self.answer.conditions += serving.unjudged(self.call, kind=kind)
 
     def _run(self, outcomes: list[Outcome]) -> bool:
-        """Return whether all are applied, have a ready pod, are ready and stay."""
+        """Return whether all are applied, have a ready new pod, are ready and stay."""
         return all(
             o.reason is not Reason.NOT_APPLIED
             and turns.has_ready_pods(self.call, o.request.key)

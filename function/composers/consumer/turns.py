@@ -89,7 +89,7 @@ def left_over(call: Call, key: str) -> str:
 
 
 def has_ready_pods(call: Call, key: str) -> bool:
-    """Return whether a workload is observed, and has a ready pod where its kind counts them."""
+    """Return whether a workload is observed, and has a ready new pod where its kind counts them."""
     return call.is_observed(key) and rolled.has_ready_pods(_counts(call, key))
 
 

@@ -459,6 +459,10 @@ def test_hits_are_no_hits_of_an_engine_without_pods() -> None:
     for status, said in (
         ({"readyReplicas": 1}, ("True", "Hitting")),
         ({}, ("Unknown", "Starting")),
+        # The new pods crash: those of before, which may be unwired, run on.
+        ({"replicas": 2, "updatedReplicas": 1, "readyReplicas": 1}, ("Unknown", "Starting")),
+        ({"replicas": 2, "updatedReplicas": 1, "readyReplicas": 2}, ("True", "Hitting")),
+        ({"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1}, ("True", "Hitting")),
     ):
         manifest["status"] = status
         got = call(d.replica(), **asked, observed=there).conditions
