@@ -178,7 +178,13 @@ class _Examination:
             if not self.has_step(document):
                 continue
             used = _functions(document)
-            behind = used[used.index(self.function) + 1 :]
+            if (times := used.count(self.function)) > 1:
+                yield _problem(
+                    document,
+                    f"has our step {times} times. What one step wires, the other takes for an edit"
+                    " of the pods: each edit of a tier rolls all engines at once. Keep the last.",
+                )
+            behind = [name for name in used[used.index(self.function) :] if name != self.function]
             if behind:
                 yield _note(
                     document,

@@ -226,6 +226,12 @@ CASES: dict[str, tuple[list[Document], list[str], list[str], int]] = {
         ["Composition mine: steps run after ours (function-auto-ready)"],
         0,
     ),
+    "our step twice": (
+        [*WELL[:-1], function(), composition("twice", OURS, "compose", OURS)],
+        ["Composition twice: has our step 2 times"],
+        ["Composition twice: steps run after ours (compose)"],
+        1,
+    ),
     "no function": (
         [*WELL[:-1], function(name="other")],
         [f"Function {OURS}: is not installed"],
