@@ -203,6 +203,7 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         with budget.of_call(gone):
             answer = composer(call, step_input, self.backends)
         answer.requirements = answer.requirements | lost
+        answer.resources = unlisted.usages(call) | answer.resources if lost else answer.resources
         _keep_taken(call, answer)
         answer.asks_for_more = call.lacks(answer.requirements)
         if answer.ttl == TTL_WITH_REQUIREMENTS and call.is_watched(answer.requirements):

@@ -10,9 +10,9 @@ from function import names
 from function.composers.cluster import CONDITION_TIERS
 from function.composers.conditions import CONDITION_ACCEPTED
 from function.composers.consumer.composer import CONDITION
-from function.edge.answer import Requirement
+from function.edge.answer import Composed, Requirement
 from function.edge.request import Call
-from function.kube import naming, objects
+from function.kube import access, naming, objects
 from function.workloads import kinds
 
 # Requirements of this module begin with this.
@@ -27,6 +27,7 @@ _KINDS = (
 )
 _FILES = ("v1", "ConfigMap")
 _MOST = 16
+_METADATA = ("name", "namespace", "labels", "annotations")
 
 
 def requirements(call: Call) -> dict[str, Requirement]:
@@ -49,3 +50,21 @@ def requirements(call: Call) -> dict[str, Requirement]:
         )
         for api_version, kind in [*dict.fromkeys([*own, *engines_first])][:_MOST]
     }
+
+
+def usages(call: Call) -> dict[str, Composed]:
+    """Return the Usages that only the lookups found, as they are, by key.
+
+    Composed once more they are listed, and the next call drops what is not needed. Nobody else
+    would, and what they are of could not be deleted.
+    """
+    found = {}
+    for key in sorted(call.taken_for_observed.difference(call.desired_keys())):
+        document = call.observed(key) or {}
+        if document.get("kind") != "Usage" or call.is_leaving(key):
+            continue
+        kept = {k: v for k, v in access.mapping(document, "metadata").items() if k in _METADATA}
+        api_version, kind, spec = (document.get(k) for k in ("apiVersion", "kind", "spec"))
+        manifest = {"apiVersion": api_version, "kind": kind, "metadata": kept, "spec": spec}
+        found[key] = Composed(manifest, True)
+    return found

@@ -37,6 +37,7 @@ class Call:
         # Up to when the same request has the same answer.
         self.valid_until = math.inf
         self._added: dict[str, Document] = {}
+        self.taken_for_observed: set[str] = set()
 
     @property
     def input(self) -> Document:
@@ -155,6 +156,7 @@ class Call:
             is_own = access.controller(owners) == uid
             if key and is_here and is_own and not self.is_observed(key):
                 self._observe_required(key, name, position)
+                self.taken_for_observed.add(key)
 
     def _observe_required(self, key: str, name: str, position: int) -> None:
         found = self._req.required_resources[name].items[position].resource

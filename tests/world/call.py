@@ -65,6 +65,7 @@ class PlainCall(Call):
         self._now, self.valid_until = now, float("inf")
         self.valid_since = 0.0  # a world's clock begins anew, a function's does not
         self._added: dict[str, Document] = {}
+        self.taken_for_observed: set[str] = set()
         self._memory, self._context = memory, asked.context
         self.composite, self._spec = memory.composite(asked.composite)
         self._observed, self._required = asked.observed, asked.required

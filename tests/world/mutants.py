@@ -92,6 +92,9 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     # What a composite does not list any more
     (_UNLISTED, "if call.anything_observed:", "if False:"),
     (_UNLISTED, "str(root or call", "str(call"),
+    ("function/fn.py", "unlisted.usages(call) | answer", "answer"),
+    (_UNLISTED, " or call.is_leaving(key)", ""),
+    (_UNLISTED, ".difference(call.desired_keys())", ""),
     ("function/edge/request.py", "and is_own and", "and"),
     ("function/edge/request.py", "not home or namespace == home", "True"),
     ("function/fn.py", "            call.observe_required(name)\n", "            pass\n"),

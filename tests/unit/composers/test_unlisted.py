@@ -113,3 +113,42 @@ def test_files_of_a_bare_engine_are_looked_up(*, bare: bool) -> None:
     replaced = {**d.replica(), "status": {"conditions": [said]}}
     got = call(replaced, desired={KEY: document}, required=d.requirements(d.ready_tier()))
     assert ("unlisted/v1/ConfigMap" in got.requirements) == bare
+
+
+# What composed a Usage, and does so no more: (composite, the type that it was answered with).
+LEFT = {
+    "a fleet that empties no cluster": (fleet("v1"), "Accepted"),
+    "a consumer without an engine": (d.replica(), "KVOffloadReady"),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_usage_that_core_lost_is_listed_once_and_dropped(name: str) -> None:
+    """A core that should have stopped makes it anew, behind the last one's list."""
+    composite, kind = LEFT[name]
+    labels = {**composite["metadata"].get("labels", {}), "crossplane.io/in-use": "true"}
+    metadata = {**composite["metadata"], "labels": labels}
+    status = {"conditions": [{"type": kind, "status": "True"}]}
+    composite = {**composite, "metadata": metadata, "status": status}
+    of = {"kind": "KVOffloadTier", "resourceRef": {"name": "chat"}}
+    usage = {
+        "apiVersion": "protection.crossplane.io/v1beta1",
+        "kind": "Usage",
+        "metadata": {"name": "chat-1", "labels": {"a": "b"}, "resourceVersion": "7"},
+        "spec": {"of": of, "reason": "it was used"},
+    }
+    required = {"clusters": [], **found(composite, {"usage-fleet": usage})}
+    got = call(composite, required=required)
+    made = got.desired["usage-fleet"]
+    annotations = {KEY_ANNOTATION: "usage-fleet"}
+    home = composite["metadata"]["namespace"]
+    wanted = {"name": "chat-1", "namespace": home, "labels": {"a": "b"}}
+    assert made == {**usage, "metadata": {**wanted, "annotations": annotations}}
+    leaves = {**usage, "metadata": {**usage["metadata"], "deletionTimestamp": "2026-01-01"}}
+    gone = call(composite, required={"clusters": [], **found(composite, {"usage-fleet": leaves})})
+    theirs = {**usage, "spec": {"of": of}}
+    other = call(composite, desired={"usage-fleet": theirs}, required=required)
+    assert other.desired["usage-fleet"] == theirs
+    assert "usage-fleet" not in "".join(other.messages.values())
+    listed = call(composite, required={"clusters": []}, observed={"usage-fleet": usage})
+    assert "usage-fleet" not in {**gone.desired, **listed.desired}
