@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1317, "files": 715, "rooms": 348, "objects": 139, "classes": 76},
-    "new tier": {"calls": 1562, "files": 770, "rooms": 381, "objects": 166, "classes": 81},
+    "known tier": {"calls": 1318, "files": 715, "rooms": 348, "objects": 139, "classes": 76},
+    "new tier": {"calls": 1563, "files": 770, "rooms": 381, "objects": 166, "classes": 81},
 }
 
 
