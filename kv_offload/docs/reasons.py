@@ -49,6 +49,10 @@ def text() -> str:
         "stay wired, whatever the reason. Pods that were never created are held back under "
         "`policy: Required` and created unwired under `Optional`. The reasons marked *unwired* "
         "never hold pods back.",
+        "",
+        "Reasons of a tier's own conditions are in the "
+        "[runbook](runbook.md#by-symptom), those of a fleet's `RolledOut` in "
+        "[how to change a fleet](change-a-fleet.md#what-rolledout-says).",
     ]
     for reason in REASONS.values():
         mark = f"*{reason.pods}*: " if reason.pods is Pods.UNWIRED else ""
