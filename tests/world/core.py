@@ -33,8 +33,7 @@ _RETRY = 30
 _CONFLICT = 1
 # Of a time to live: longer ones would make histories long, and bring nothing new.
 _MOST = 300
-
-
+# Asked at each apply of each resource.
 _composed = cache(naming.composed)
 
 

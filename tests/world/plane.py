@@ -6,6 +6,7 @@ Kubernetes: finalizers, owners, in the background or in the foreground. Crosspla
 the deletion of what a Usage is `of`, once its controller has labelled that.
 """
 
+import itertools
 from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
@@ -99,9 +100,9 @@ class Store:
         self.schedule = schedule
         self.documents: dict[Key, Document] = {}
         self._uids: dict[str, Key] = {}
-        self._owned: dict[str, dict[Key, int]] = defaultdict(dict)
-        self._places: dict[Key, int] = {}
-        self._last = 0
+        self._owned: dict[str, set[Key]] = defaultdict(set)  # by the owner's uid
+        self._places: dict[Key, int] = {}  # in the order of creation
+        self._next_place = itertools.count()
         self.views: list[View] = []
         self.born: dict[Key, int] = {}
         self.unmarked: set[str] = set()
@@ -124,8 +125,7 @@ class Store:
         if before is document:
             return
         if before is None:
-            self._last += 1
-            self._places[key] = self._last
+            self._places[key] = next(self._next_place)
             self._uids[document["metadata"]["uid"]] = key
         self.documents[key] = document
         self._note_owners(key, before, document)
@@ -160,18 +160,18 @@ class Store:
 
     def dependents(self, uid: str) -> list[Document]:
         """Return what names an owner, in the order in which it was created."""
-        places = self._owned.get(uid, {})
-        return [self.documents[key] for key in sorted(places, key=places.__getitem__)]
+        found = self._owned.get(uid, ())
+        return [self.documents[key] for key in sorted(found, key=self._places.__getitem__)]
 
     def _note_owners(self, key: Key, before: Document | None, after: Document | None) -> None:
         """Keep by owner what names it."""
         was, now = (owners(it) if it else [] for it in (before, after))
-        if was is now or was == now:
+        if was == now:
             return
         for owner in was:
-            self._owned[owner["uid"]].pop(key, None)
+            self._owned[owner["uid"]].discard(key)
         for owner in now:
-            self._owned[owner["uid"]][key] = self._places[key]
+            self._owned[owner["uid"]].add(key)
 
     # Deletion ------------------------------------------------------------------------------------
 
