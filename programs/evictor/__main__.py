@@ -21,10 +21,7 @@ def main(arguments: list[str]) -> int:
     """Work until SIGTERM. The configuration's keys: `directories`, each with the fields of
     `Directory`; `defaults`: fields for all of them; `port` of the metrics, 0 for none."""
     config = json.loads(arguments[0])
-    stop = threading.Event()
-    # Process 1 ignores a signal that it has no handler for.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = until_told()
     defaults = config.get("defaults", {})
     directories = [Directory(stop=stop, **{**defaults, **row}) for row in config["directories"]]
     if config.get("port"):
@@ -51,6 +48,20 @@ def main(arguments: list[str]) -> int:
     if again:
         os.execv(sys.executable, [sys.executable, "-m", os.path.basename(HERE), *arguments])
     return 0
+
+
+def until_told() -> threading.Event:
+    """Return what SIGTERM and SIGINT set. A handler would run in a thread that may hold the
+    event's lock, and wait for it for ever: a thread of its own takes the signals."""
+    told, signals = threading.Event(), {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # in each thread that is begun later too
+
+    def take() -> None:
+        signal.sigwait(signals)
+        told.set()
+
+    threading.Thread(target=take, daemon=True).start()
+    return told
 
 
 def turn(directory: Directory) -> None:

@@ -18,6 +18,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import NoReturn
 
 from .canary import LONGEST_ANSWER, TOKENS, TOP, parsed_answer
 from .cluster import ACCOUNT, ConfigMap, Json, Refused, addresses, complete, fetch
@@ -111,10 +112,11 @@ class Observer:
         self.canary_targets: tuple[list[Target], dict[Place, Place]] = [], {}
         self.metrics = ""
 
-    def wait(self, stop: threading.Event, until: float) -> None:
+    def wait(self, until: float) -> None:
         """Wait for the next look; meanwhile the canary's round goes on."""
         beat = self.config["interval"] if self.canary is None else BEAT
-        while (left := until - time.monotonic()) > 0 and not stop.wait(min(beat, left)):
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(beat, left))
             if self.canary is not None:
                 self.canary.step(time.monotonic(), *self.canary_targets)
 
@@ -397,22 +399,21 @@ def serve(port: int, observer: Observer) -> None:
     threading.Thread(target=Server(("", port), Handler).serve_forever, daemon=True).start()
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> NoReturn:
     """Observe until SIGTERM. The argument: `Observer`'s configuration, `namespace` and `name` of
     the ConfigMap, and the `port` of the probes."""
     config = json.loads(arguments[0])
-    stop = threading.Event()
-    # Process 1 ignores a signal that it has no handler for.
+    # Process 1 ignores a signal that it has no handler for. Nothing is left to do: a handler that
+    # sets an event may wait for its lock for ever, and a round waits for slow engines.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: os._exit(0))
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
     port = int(os.environ.get("KUBERNETES_SERVICE_PORT", "443"))
     root = config.get("account", ACCOUNT)
     config_map = ConfigMap(config["namespace"], config["name"], host, port, root)
     observer = Observer(config, config_map)
     serve(config["port"], observer)
-    while not stop.is_set():
+    while True:
         begun = time.monotonic()
         observer.round(begun)
-        observer.wait(stop, max(begun + config["interval"], time.monotonic() + 0.1))
-    return 0
+        observer.wait(max(begun + config["interval"], time.monotonic() + 0.1))

@@ -87,6 +87,28 @@ def test_process_evicts_serves_metrics_and_stops(tmp_path: Path) -> None:
     assert lease.read_text().startswith("free")
 
 
+# The program with a signal at the one moment when no handler may touch the event.
+TOLD_WHILE_LOCKED = """
+import os, runpy, signal, sys, threading
+wait = threading.Event.wait
+def told(event, timeout=None):
+    if timeout is not None and threading.current_thread() is threading.main_thread():
+        with event._cond:
+            os.kill(os.getpid(), signal.SIGTERM)
+    return wait(event, timeout)
+threading.Event.wait = told
+sys.path.insert(0, os.getcwd())
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+
+
+def test_a_signal_that_comes_while_the_event_is_locked_stops_it(tmp_path: Path) -> None:
+    fill(tmp_path / "cache", {"a": (1, 900)})
+    config = json.dumps({"directories": [{"path": str(tmp_path / "cache")}]})
+    arguments = [sys.executable, "-c", TOLD_WHILE_LOCKED, PROGRAM.name, config]
+    assert subprocess.run(arguments, cwd=PROGRAM.parent, timeout=PATIENCE).returncode == 0
+
+
 def test_problem_fails_the_readiness_probe(tmp_path: Path) -> None:
     """A link where the directory should be: nobody can be elected, and no restart would help."""
     cache = tmp_path / "cache"

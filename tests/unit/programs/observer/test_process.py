@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from programs.observer.cluster import PATIENCE
 from tests.unit.programs.observer import vllm
 from tests.unit.programs.observer.servers import TEXT, APIServer, Server, certificate
 
@@ -105,6 +107,25 @@ def test_states_of_a_real_process_reach_the_config_map(run: Run) -> None:
     assert (row["at"], row["cause"], row["model"]) == ("127.0.0.9", "NoMetrics", "llama")
     assert status(run.port, "/readyz") == status(run.port, "/healthz") == 200
     assert status(run.port, "/other") == 404
+
+
+def test_sigterm_ends_it_while_an_engine_does_not_answer(run: Run) -> None:
+    asked, answers = threading.Event(), threading.Event()
+
+    def answer(*_: Any) -> tuple[int, str]:
+        asked.set()
+        answers.wait(30)
+        return 200, ""
+
+    with contextlib.closing(Server(answer, "127.0.0.12")) as engine:
+        row = {"namespace": "default", "host": "127.0.0.12", "ports": [engine.port]}
+        run.config["engines"] = [row]
+        run.start()
+        assert run.process is not None
+        assert asked.wait(20)
+        run.process.terminate()
+        assert run.process.wait(PATIENCE / 2) == 0
+        answers.set()
 
 
 COMPLETION = {
