@@ -89,8 +89,9 @@ class Writes(Reading):
         self.under_way: dict[Key, int] = {}
         self.nodes_came: dict[str, int] = {}  # by cluster, the step of the last change
         self.in_foreground = False  # whether somebody has removed a tier so
-        # Tiers that said Ready of Objects that core had not seen yet: an earlier one had the name.
-        self.blind: set[Key] = set()
+        # The last status of tiers that said Ready of Objects that core had not seen yet: an earlier
+        # one had the name. Their fleet may read it when they have said otherwise since.
+        self.blind: dict[Key, Any] = {}
         self.failed = ""
         # Tiers that core sees as used, and since which step.
         self.seen: dict[Key, int] = {}
@@ -233,7 +234,7 @@ class Writes(Reading):
             and key in stays
             and not self.is_excused(key, began)
             and not self.is_stuck(key, began)
-            and key not in self.blind
+            and not self.is_blind(key, began)
             if since == began or not self.is_unseen(self.world.store.documents[key], began)
             if not self.is_outgrown(key, since, began)
         ]
@@ -247,6 +248,11 @@ class Writes(Reading):
         found = filter(None, (self.world.store.documents[child], self.read(child, began)))
         marks = [it["metadata"].get("annotations", {}) for it in found]
         return any(names.ANNOTATION_UNREADY in annotations for annotations in marks)
+
+    def is_blind(self, child: Key, began: int) -> bool:
+        """Whether a child is Ready, now or as its fleet read, by Objects that are gone."""
+        found = filter(None, (self.world.store.documents[child], self.read(child, began)))
+        return child in self.blind and self.blind[child] in [it.get("status") for it in found]
 
     def is_outgrown(self, child: Key, since: int, began: int) -> bool:
         """Whether nodes came after a child's edit, and its fleet had read that it works."""
@@ -373,8 +379,8 @@ class Writes(Reading):
         if key[0] == "KVOffloadTier":
             began = self.world.core.began
             is_blind = any(self.is_unseen(each, began) for each in self.objects_of(after))
-            says_ready = status(after, "Ready") == "True"
-            (self.blind.add if is_blind and says_ready else self.blind.discard)(key)
+            if is_blind and status(after, "Ready") == "True":
+                self.blind[key] = after["status"]
             was, now = (it.get("status", {}).get("pinned", {}) for it in (before, after))
             if was.get("spec.backend", "") not in ("", now.get("spec.backend")):
                 self.replaced[names.remote_name(key[1], key[2])] = self.world.core.began
