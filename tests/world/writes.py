@@ -86,6 +86,8 @@ class Writes(Reading):
         self.composites: dict[Key, list[tuple[int, Document]]] = {}
         # Remote names of tiers that gave two turns, by a cache that lagged.
         self.doubled: set[str] = set()
+        # Usages that are being deleted, by uid: the step at which core saw that they are kept.
+        self.kept: dict[str, int] = {}
         self.under_way: dict[Key, int] = {}
         self.nodes_came: dict[str, int] = {}  # by cluster, the step of the last change
         self.in_foreground = False  # whether somebody has removed a tier so
@@ -112,6 +114,8 @@ class Writes(Reading):
         """A change reaches core's cache."""
         if after is not None:
             self.arrived.setdefault(version(after), self.world.steps)
+            if names.ANNOTATION_KEPT in after["metadata"].get("annotations", {}):
+                self.kept.setdefault(after["metadata"]["uid"], self.world.steps)
         if key[0] in COMPOSITES and after is not None:
             self.composites.setdefault(key, []).append((self.world.steps, after))
         if key[0] == "KVOffloadTier":
@@ -186,7 +190,7 @@ class Writes(Reading):
                 self.broken(f"{composite[2]} drops {missed}, and a pod runs with them")
 
     def turn_is_given(self, tier: Key) -> None:
-        """Note where a tier gives a turn that does not know yet of the one before."""
+        """Note where a tier gives a turn that does not know yet who has one, or still moves."""
         it = self.world.store.documents[tier]
         began = self.world.core.began
         given = [
@@ -194,8 +198,22 @@ class Writes(Reading):
             for usage in self.usages_of(it)
             if usage["metadata"]["annotations"][naming.RESOURCE_NAME].startswith("turn-")
         ]
-        if any(self.is_unknown(usage, began) for usage in given):
+        if self.is_freed(tier, began) or any(self.is_unknown(usage, began) for usage in given):
             self.doubled.add(names.remote_name(*tier[1:]))
+
+    def is_freed(self, tier: Key, began: int) -> bool:
+        """Whether one that moves may seem gone: somebody has deleted its Usage by hand.
+
+        It holds nobody up: such a Usage may stay as long as its engine runs. Until its consumer has
+        written that it keeps it, nothing tells the one from the other.
+        """
+        for usage in self.world.store.documents.values():
+            if usage["kind"] == "Usage" and is_deleted(usage) and of_usage(usage) == tier:
+                owner = self.world.store.with_uid(controller(usage))
+                moves = owner is not None and owner["metadata"]["name"] in self.rolled
+                if moves and self.kept.get(usage["metadata"]["uid"], began) >= began:
+                    return True
+        return False
 
     def part_goes(self, tier: Key, name: str, part: Document) -> None:
         """A part of a tier, or a child of a fleet, is dropped: not while core sees it used."""
