@@ -296,7 +296,7 @@ class Writes(Reading):
         """
         it = self.world.store.documents[child]
         found = filter(None, (it, self.read(child, began)))
-        kinds = ("ControlPlaneReady", "AgentsReady")
+        kinds = ("Accepted", "ControlPlaneReady", "AgentsReady")
         said = {condition(each, kind).get("reason") for each in found for kind in kinds}
         cluster = self.world.clusters[it["spec"]["inferenceClusterRef"]["name"]]
         return cluster.cut_off or not said.isdisjoint(_STUCK)
@@ -315,7 +315,8 @@ class Writes(Reading):
         if edited and (not now or self.is_up(consumer)):
             self.rolled.pop(consumer, None)  # what comes now is its author's, or uses no tier
         if before is None:
-            if asks and wish.policy == "Required" and not now:
+            # Core may make it anew as it ran, when both are deleted meanwhile.
+            if asks and wish.policy == "Required" and not now and not self.leaves(consumer):
                 self.broken(f"{consumer} is Required and begins unwired")
             return
         if template_of(before) == template_of(after):
