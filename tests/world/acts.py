@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from function import names
-from function.kube import access
+from function.composers import provider_config_guard
+from function.kube import access, naming, objects
 from programs.observer.judge import HITTING, WRONG_BLOCKS, Memory
 from programs.observer.report import Engine, report, text
 from tests.unit.composers import documents as d
@@ -273,7 +274,11 @@ class Play:
         composed = [key for key, it in found if key[2] not in TIERS and not _is_engine(it)]
         keys = sorted(key for key in composed if key[0] == kind)
         if keys:
-            self.world.store.delete(keys[number % len(keys)])
+            erased = self.world.store.documents[keys[number % len(keys)]]
+            resource = erased["metadata"].get("annotations", {}).get(naming.RESOURCE_NAME, "")
+            if resource.startswith(provider_config_guard.PREFIX):
+                self.rules.unheld.add(objects.provider_config(erased))
+            self.world.store.delete(key_of(erased))
 
     def do_deafen(self, kind: str, name: str) -> None:
         key = (kind, HOME if kind == "KVOffloadTier" else TEAM, name)

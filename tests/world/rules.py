@@ -265,13 +265,14 @@ class Rules(Writes):
 
         A consumer's, or a tier's that was removed in the foreground meanwhile: the garbage
         collector takes the marks on a ProviderConfig before the Objects (a known limit). Or one
-        that core wrote by what it had read before, which never reached the cluster.
+        that core wrote by what it had read before, which never reached the cluster. Or somebody
+        deleted the guard of its ProviderConfig by hand.
         """
         config = document["spec"]["providerConfigRef"]["name"]
         remote = manifest(document) or {}
         gone = self.world.store.get(("ClusterProviderConfig", "", config)) is None
         never = "atProvider" not in document.get("status", {})
-        never |= controller(document) in self.unguarded
+        never |= controller(document) in self.unguarded or config in self.unheld
         is_tiers = remote["metadata"].get("namespace") == AGENTS
         return gone and (never or self.in_foreground or not is_tiers)
 

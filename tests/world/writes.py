@@ -82,6 +82,7 @@ class Writes(Reading):
         self.deleted: set[str] = set()  # remote names of tiers
         # Tiers that went before they said on which ProviderConfig they are.
         self.unguarded: set[str] = set()
+        self.unheld: set[str] = set()  # ProviderConfigs whose guard somebody has deleted
         # What reached core's cache of each composite, and at which step.
         self.composites: dict[Key, list[tuple[int, Document]]] = {}
         # Remote names of tiers that gave two turns, by a cache that lagged.
