@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from function import names
-from function.composers import provider_config_guard
-from function.kube import access, naming, objects
+from function.kube import access, objects
 from programs.observer.judge import HITTING, WRONG_BLOCKS, Memory
 from programs.observer.report import Engine, report, text
 from tests.unit.composers import documents as d
@@ -20,7 +19,7 @@ from tests.unit.composers.over_time import Wish
 from tests.world.core import Earlier
 from tests.world.function import Document, Function
 from tests.world.plane import Key, is_deleted, key_of
-from tests.world.reading import OF_FLEETS
+from tests.world.reading import OF_FLEETS, resource_of
 from tests.world.rules import Rules
 from tests.world.world import CLUSTERS, World
 
@@ -275,8 +274,7 @@ class Play:
         keys = sorted(key for key in composed if key[0] == kind)
         if keys:
             erased = self.world.store.documents[keys[number % len(keys)]]
-            resource = erased["metadata"].get("annotations", {}).get(naming.RESOURCE_NAME, "")
-            if resource.startswith(provider_config_guard.PREFIX):
+            if resource_of(erased).startswith("hold-"):
                 self.rules.unheld.add(objects.provider_config(erased))
             self.world.store.delete(key_of(erased))
 

@@ -2,7 +2,7 @@
 
 from function import names
 from function.composers.agents import needed
-from function.kube import objects
+from function.kube import naming, objects
 from function.pods import record as records
 from tests.world.function import Document
 from tests.world.plane import Key, by_usage, controller, is_deleted, key_of, of_usage
@@ -36,6 +36,11 @@ def status(document: Document, kind: str) -> str:
 def version(document: Document) -> tuple[str, int]:
     metadata = document["metadata"]
     return metadata.get("uid", ""), metadata.get("generation", 0)
+
+
+def resource_of(composed: Document) -> str:
+    """Return the key by which a composite composes it, "" where none does."""
+    return str(composed["metadata"].get("annotations", {}).get(naming.RESOURCE_NAME, ""))
 
 
 def template_of(workload: Document) -> Document:

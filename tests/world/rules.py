@@ -3,7 +3,7 @@
 from function import names
 from function.composers.admission import admits
 from function.composers.agents import needed
-from function.kube import naming, objects
+from function.kube import objects
 from tests.world.clusters import starts
 from tests.world.function import Document
 from tests.world.plane import IN_USE, Key, controller, is_deleted, key_of, of_usage
@@ -14,6 +14,7 @@ from tests.world.reading import (
     listed,
     manifest,
     remote_name,
+    resource_of,
     stamped,
     status,
     wired_to,
@@ -252,10 +253,7 @@ class Rules(Writes):
         for name in self.strays():
             it = self.world.store.documents[("KVOffloadTier", "modelplane-system", name)]
             fleet = self.world.store.with_uid(controller(it)) or {}
-            waits = any(
-                o["metadata"]["annotations"][naming.RESOURCE_NAME].startswith("hold-")
-                for o in self.objects_of(fleet)
-            )
+            waits = any(resource_of(each).startswith("hold-") for each in self.objects_of(fleet))
             said = condition(fleet, "ClusterResolved").get("message", "")
             if waits and name not in said:
                 self.broken(f"{name} is a stray, and its fleet does not say so: {said}")

@@ -29,6 +29,7 @@ from tests.world.reading import (
     listed,
     manifest,
     remote_name,
+    resource_of,
     stamped,
     status,
     template_of,
@@ -194,11 +195,7 @@ class Writes(Reading):
         """Note where a tier gives a turn that does not know yet who has one, or still moves."""
         it = self.world.store.documents[tier]
         began = self.world.core.began
-        given = [
-            usage
-            for usage in self.usages_of(it)
-            if usage["metadata"]["annotations"][naming.RESOURCE_NAME].startswith("turn-")
-        ]
+        given = [usage for usage in self.usages_of(it) if resource_of(usage).startswith("turn-")]
         if self.is_freed(tier, began) or any(self.is_unknown(usage, began) for usage in given):
             self.doubled.add(names.remote_name(*tier[1:]))
 
@@ -264,14 +261,13 @@ class Writes(Reading):
 
     def is_excused(self, child: Key, began: int) -> bool:
         """Whether a child was not ready already when it took its edit, now or as its fleet read."""
-        found = filter(None, (self.world.store.documents[child], self.read(child, began)))
-        marks = [it["metadata"].get("annotations", {}) for it in found]
+        marks = [it["metadata"].get("annotations", {}) for it in self.now_and_read(child, began)]
         return any(names.ANNOTATION_UNREADY in annotations for annotations in marks)
 
     def is_blind(self, child: Key, began: int) -> bool:
         """Whether a child is Ready, now or as its fleet read, by Objects that are gone."""
-        found = filter(None, (self.world.store.documents[child], self.read(child, began)))
-        return child in self.blind and self.blind[child] in [it.get("status") for it in found]
+        said = [it.get("status") for it in self.now_and_read(child, began)]
+        return child in self.blind and self.blind[child] in said
 
     def is_outgrown(self, child: Key, since: int, began: int) -> bool:
         """Whether nodes came after a child's edit, and its fleet had read that it works."""
@@ -285,6 +281,11 @@ class Writes(Reading):
         found = [document for step, document in self.composites.get(composite, ()) if step < began]
         return found[-1] if found else None
 
+    def now_and_read(self, composite: Key, began: int) -> list[Document]:
+        """Return a composite as it is, and where one was read, as such a reconcile had read it."""
+        read = self.read(composite, began)
+        return [self.world.store.documents[composite], *([read] if read else [])]
+
     def drop_through(self) -> None:
         """Forget the children whose edit works."""
         self.under_way = {k: v for k, v in self.under_way.items() if not self.is_through(k)}
@@ -295,11 +296,10 @@ class Writes(Reading):
         The one takes the edit when it is back; of the other an edit may be what repairs it, and a
         wave before its own must prove that.
         """
-        it = self.world.store.documents[child]
-        found = filter(None, (it, self.read(child, began)))
+        found = self.now_and_read(child, began)
         kinds = ("Accepted", "ControlPlaneReady", "AgentsReady")
         said = {condition(each, kind).get("reason") for each in found for kind in kinds}
-        cluster = self.world.clusters[it["spec"]["inferenceClusterRef"]["name"]]
+        cluster = self.world.clusters[found[0]["spec"]["inferenceClusterRef"]["name"]]
         return cluster.cut_off or not said.isdisjoint(_STUCK)
 
     def engine_is_written(
